@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler flags of every target: gsc_set_flags(target).
+
+# Numbers are a contract: IEEE 754, one rounding per operation, whatever CFLAGS say. The last two do not change results;
+# they let comparisons and square roots vectorise. The linker gets the first too: -ffast-math there adds start-up code to a
+# library that flushes subnormals to zero in the whole process.
+set(gsc_number_flags -fno-fast-math -ffp-contract=off -fno-trapping-math -fno-math-errno)
+set(gsc_warning_flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
+
+function(gsc_set_flags target)
+  target_compile_options(${target} PRIVATE ${gsc_number_flags} ${gsc_warning_flags} $<$<BOOL:${GSC_WERROR}>:-Werror>)
+  target_link_options(${target} PRIVATE -fno-fast-math)
+  if(GSC_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${GSC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+    target_link_options(${target} PRIVATE -fsanitize=${GSC_SANITIZE})
+  endif()
+endfunction()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where: libraries, headers, pkg-config files and the CMake package. Nothing of it depends on
+# the prefix, so the installed tree can be moved.
+include(CMakePackageConfigHelpers)
+
+set(gsc_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradscaler)
+set(gsc_core_headers gradscaler status dtype optimizer scaler gradients version)
+set(gsc_train_headers train tensor ops autocast nn optim random data state_json)
+
+file(RELATIVE_PATH gsc_prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+if(NOT DLPACK_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRECTORIES)
+  set(gsc_dlpack_cflags " -I${DLPACK_INCLUDE_DIR}")
+endif()
+
+function(gsc_install_headers)
+  foreach(header IN LISTS ARGN)
+    install(FILES ${PROJECT_SOURCE_DIR}/include/gradscaler/${header}.h
+            DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gradscaler)
+  endforeach()
+endfunction()
+
+function(gsc_install_pkgconfig name)
+  configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+gsc_install_headers(${gsc_core_headers})
+gsc_install_pkgconfig(gradscaler)
+install(TARGETS gradscaler EXPORT gradscaler-targets)
+if(GSC_TRAIN)
+  gsc_install_headers(${gsc_train_headers})
+  gsc_install_pkgconfig(gradscaler-train)
+  install(TARGETS gradscaler-train EXPORT gradscaler-targets)
+  install(FILES cmake/dependencies.cmake DESTINATION ${gsc_package_dir} RENAME gradscaler-dependencies.cmake)
+endif()
+
+install(EXPORT gradscaler-targets NAMESPACE gradscaler:: DESTINATION ${gsc_package_dir})
+configure_package_config_file(cmake/gradscaler-config.cmake.in ${PROJECT_BINARY_DIR}/gradscaler-config.cmake
+                              INSTALL_DESTINATION ${gsc_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/gradscaler-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/gradscaler-config.cmake ${PROJECT_BINARY_DIR}/gradscaler-config-version.cmake
+        DESTINATION ${gsc_package_dir})
