@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parallel.c: the thread pool, and the host's own loop in its place.
+ *
+ * One loop at a time has the pool. Workers join an open loop and take indices from a shared counter; the caller takes
+ * part, closes the loop when the counter has run out and waits for those who joined, never for one that still sleeps.
+ * Between loops a worker spins for some microseconds, then sleeps. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "base/fpenv.h"
+#include "gradscaler/status.h"
+
+enum { MAX_THREADS = 1024, SPINS = 4000 };
+
+typedef struct loop {
+    gsc_task *task;
+    void *ctx;
+    size_t count;
+    atomic_size_t next;
+} loop;
+
+static struct {
+    pthread_mutex_t lock; /* guards all but the atomics */
+    pthread_cond_t opened, left;
+    pthread_t threads[MAX_THREADS];
+    int workers;  /* started */
+    int limit;    /* of them may join the open loop */
+    int sleeping; /* wait on `opened` */
+    bool quit;
+    loop *open; /* NULL: closed */
+    atomic_int joined;
+    atomic_uint generation; /* counts loops: what a spinning worker watches */
+    atomic_flag taken;      /* some thread's loop has the pool */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .opened = PTHREAD_COND_INITIALIZER,
+          .left = PTHREAD_COND_INITIALIZER,
+          .taken = ATOMIC_FLAG_INIT};
+
+static atomic_int wanted_threads; /* 0: all cores */
+
+static struct {
+    gsc_parallel_for *fn;
+    void *host;
+} host_loop;
+
+static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    _mm_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void run_indices(loop *open)
+{
+    gsc_fpenv caller = gsc_fpenv_enter();
+    for (size_t i; (i = atomic_fetch_add_explicit(&open->next, 1, memory_order_relaxed)) < open->count;)
+        open->task(open->ctx, i);
+    gsc_fpenv_leave(caller);
+}
+
+static void wait_for_loop(unsigned seen)
+{
+    for (int spin = 0; spin < SPINS; spin++) {
+        if (atomic_load_explicit(&pool.generation, memory_order_acquire) != seen)
+            return;
+        relax();
+    }
+    pthread_mutex_lock(&pool.lock);
+    pool.sleeping++;
+    while (!pool.quit && atomic_load_explicit(&pool.generation, memory_order_relaxed) == seen)
+        pthread_cond_wait(&pool.opened, &pool.lock);
+    pool.sleeping--;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+static void *work(void *argument)
+{
+    int index = (int)(intptr_t)argument;
+    unsigned seen = 0;
+    for (;;) {
+        wait_for_loop(seen);
+        pthread_mutex_lock(&pool.lock);
+        bool quit = pool.quit;
+        seen = atomic_load_explicit(&pool.generation, memory_order_relaxed);
+        loop *open = !quit && index < pool.limit ? pool.open : NULL;
+        if (open)
+            atomic_fetch_add(&pool.joined, 1);
+        pthread_mutex_unlock(&pool.lock);
+        if (quit)
+            return NULL;
+        if (!open)
+            continue;
+        run_indices(open);
+        pthread_mutex_lock(&pool.lock);
+        if (atomic_fetch_sub(&pool.joined, 1) == 1)
+            pthread_cond_signal(&pool.left);
+        pthread_mutex_unlock(&pool.lock);
+    }
+}
+
+/* With pool.lock held. Fewer threads than wanted is no error: the caller takes part and does what they leave. */
+static void start_workers(int count)
+{
+    sigset_t all, before; /* the host's signals are the host's threads' */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (pool.workers < count && !pool.quit) {
+        if (pthread_create(&pool.threads[pool.workers], NULL, work, (void *)(intptr_t)pool.workers) != 0)
+            break;
+        pool.workers++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void before_fork(void) { pthread_mutex_lock(&pool.lock); }
+
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&pool.lock); }
+
+/* Only the forking thread lives on in the child: the pool starts anew there. */
+static void after_fork_in_child(void)
+{
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.opened, NULL);
+    pthread_cond_init(&pool.left, NULL);
+    pool.workers = 0;
+    pool.sleeping = 0;
+    pool.open = NULL;
+    atomic_store(&pool.joined, 0);
+    atomic_flag_clear(&pool.taken);
+}
+
+static void install_fork_handlers(void) { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+
+static void open_loop(loop *open, int helpers)
+{
+    pthread_once(&fork_handlers, install_fork_handlers);
+    pthread_mutex_lock(&pool.lock);
+    if (pool.workers < helpers)
+        start_workers(helpers);
+    pool.limit = helpers;
+    pool.open = open;
+    atomic_fetch_add_explicit(&pool.generation, 1, memory_order_release);
+    if (pool.sleeping > 0)
+        pthread_cond_broadcast(&pool.opened);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+static void close_loop(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.open = NULL;
+    pthread_mutex_unlock(&pool.lock);
+    for (int spin = 0; spin < SPINS && atomic_load(&pool.joined) > 0; spin++)
+        relax();
+    pthread_mutex_lock(&pool.lock);
+    while (atomic_load(&pool.joined) > 0)
+        pthread_cond_wait(&pool.left, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+static int usable_cores(void)
+{
+#ifdef __linux__
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0)
+        return CPU_COUNT(&cores);
+#endif
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : (int)(online > MAX_THREADS ? MAX_THREADS : online);
+}
+
+static int thread_count(void)
+{
+    int wanted = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
+    if (wanted > 0)
+        return wanted;
+    static atomic_int cores; /* asked once: a system call costs more than a small loop */
+    int known = atomic_load_explicit(&cores, memory_order_relaxed);
+    if (known == 0) {
+        known = usable_cores();
+        atomic_store_explicit(&cores, known, memory_order_relaxed);
+    }
+    return known;
+}
+
+/* A host's loop runs each index on a thread of its own choice, so each sets the environment for itself. */
+static void run_one(void *ctx, size_t index)
+{
+    loop *whole = ctx;
+    gsc_fpenv caller = gsc_fpenv_enter();
+    whole->task(whole->ctx, index);
+    gsc_fpenv_leave(caller);
+}
+
+void gsc_parallel_run(size_t count, gsc_task *task, void *ctx)
+{
+    loop whole = {.task = task, .ctx = ctx, .count = count};
+    if (host_loop.fn && count > 1) {
+        host_loop.fn(host_loop.host, count, run_one, &whole);
+        return;
+    }
+    int threads = count > 1 ? thread_count() : 1;
+    if (threads < 2 || atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
+        run_indices(&whole);
+        return;
+    }
+    size_t helpers = (size_t)threads < count ? (size_t)threads - 1 : count - 1;
+    open_loop(&whole, (int)helpers);
+    run_indices(&whole);
+    close_loop();
+    atomic_flag_clear_explicit(&pool.taken, memory_order_release);
+}
+
+void gsc_set_num_threads(int32_t n)
+{
+    if (n < 0) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_set_num_threads: n is %d, allowed are 0 (all cores) and more", (int)n);
+        return;
+    }
+    atomic_store_explicit(&wanted_threads, n < MAX_THREADS ? n : MAX_THREADS, memory_order_relaxed);
+}
+
+void gsc_set_parallel_for(gsc_parallel_for *fn, void *host)
+{
+    host_loop.fn = fn;
+    host_loop.host = host;
+}
+
+/* So that the library can be unloaded, and leak checkers see no threads at exit. */
+__attribute__((destructor)) static void stop_workers(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.quit = true;
+    pthread_cond_broadcast(&pool.opened);
+    atomic_fetch_add_explicit(&pool.generation, 1, memory_order_release);
+    pthread_mutex_unlock(&pool.lock);
+    for (int i = 0; i < pool.workers; i++)
+        pthread_join(pool.threads[i], NULL);
+    pool.workers = 0;
+}
