@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dispatch.c: which instruction set's kernels run. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gradscaler/status.h"
+#include "kernels/kernels.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+
+static bool has_f16c(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
+}
+
+/* __builtin_cpu_supports asks the operating system too: whether it saves the wide registers. */
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && has_f16c(); }
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+#endif
+
+static bool always(void) { return true; }
+
+/* Best first. */
+static const struct {
+    const gsc_kernel_table *table;
+    bool (*present)(void);
+} known[] = {
+#if defined(__x86_64__)
+    {&gsc_kernels_avx512, has_avx512},
+    {&gsc_kernels_avx2, has_avx2},
+#endif
+    {&gsc_kernels_baseline, always},
+};
+
+static _Atomic(const gsc_kernel_table *) in_use;
+
+const gsc_kernel_table *gsc_kernels_present(size_t index)
+{
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].present() && index-- == 0)
+            return known[i].table;
+    return NULL;
+}
+
+static const gsc_kernel_table *find_present(const char *isa)
+{
+    const gsc_kernel_table *table;
+    for (size_t i = 0; (table = gsc_kernels_present(i)) != NULL; i++)
+        if (strcmp(table->isa, isa) == 0)
+            return table;
+    return NULL;
+}
+
+bool gsc_kernels_select(const char *isa)
+{
+    const gsc_kernel_table *table = find_present(isa);
+    if (table)
+        atomic_store(&in_use, table);
+    return table != NULL;
+}
+
+const gsc_kernel_table *gsc_kernels(void)
+{
+    const gsc_kernel_table *table = atomic_load_explicit(&in_use, memory_order_acquire);
+    if (table)
+        return table;
+    const char *asked = getenv("GSC_ISA");
+    const gsc_kernel_table *choice = asked ? find_present(asked) : NULL;
+    if (!choice)
+        choice = gsc_kernels_present(0);
+    /* Of several threads that get here at once, the first one's choice holds. */
+    return atomic_compare_exchange_strong(&in_use, &table, choice) ? choice : table;
+}
+
+const char *gsc_isa(void) { return gsc_kernels()->isa; }

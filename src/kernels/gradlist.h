@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gradlist.h: what the core asks of the kernels: one list of tensors, checked once, then swept as a whole.
+ *
+ *     gsc_gradlist_begin(&list, n)            the only call that allocates, and only when n grows
+ *     gsc_gradlist_add(&list, tensor, …)      n times: checks one tensor, or refuses it by name
+ *     gsc_gradlist_finish(&list)              drops identical views listed twice
+ *     gsc_gradlist_unscale / _check / …       loops over all elements on all threads
+ *
+ * The tensors and their shapes are borrowed until the sweeps are done. Loops set the floating-point environment
+ * themselves; the caller need not. */
+#ifndef GSC_KERNELS_GRADLIST_H
+#define GSC_KERNELS_GRADLIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gradscaler/dtype.h"
+#include "gradscaler/status.h"
+
+/* Zero-initialised by its owner. Members are gradlist.c's business but for `count`. */
+typedef struct gsc_gradlist {
+    size_t count; /* tensors with elements, each once: what the sweeps see */
+    size_t capacity;
+    struct gsc_view *views;
+    void *table; /* for finding duplicates */
+    void *sums;  /* one partial norm per block */
+    size_t sums_capacity;
+} gsc_gradlist;
+
+typedef struct gsc_gradlist_rules {
+    bool writes; /* elements will be written: refuse strides that reach one twice */
+    bool allow_fp16;
+    const char *caller; /* the public function, for messages */
+} gsc_gradlist_rules;
+
+gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n);
+/* tensor NULL or without elements: passed over. index and name (may be NULL) say in messages which one it is, e.g.
+ * `gsc_scaler_unscale: gradient 3 ("fc.weight") is float16; …`. */
+gsc_status gsc_gradlist_add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const char *name,
+                            const gsc_gradlist_rules *rules);
+/* May allocate the partial sums (GSC_ERR_MEMORY) when the total size grows and want_norm is set. */
+gsc_status gsc_gradlist_finish(gsc_gradlist *list, bool want_norm);
+void gsc_gradlist_free(gsc_gradlist *list);
+
+/* What a check saw, over all dtypes. */
+typedef struct gsc_finding {
+    bool found_inf;
+    double max_abs; /* of the results; NaN if one is NaN, infinity if one is infinite, 0 if there are none */
+} gsc_finding;
+
+/* x = x * r as design rule 4 has it: r is rounded to float32 once for float32, bfloat16 and float16; the product is
+ * formed in float32 (float64 for float64) and rounded to the stored dtype. r == 1 writes nothing. */
+gsc_finding gsc_gradlist_unscale(const gsc_gradlist *list, double r);
+/* The same without writing: what the results would be. */
+gsc_finding gsc_gradlist_check(const gsc_gradlist *list, double r);
+
+/* Sums behind a norm. They add up over ranks: reduce `sums` with allreduce_sum (p finite) or max_abs with allreduce_max
+ * (p infinite), then ask for the norm. */
+typedef struct gsc_norm_sums {
+    double p;
+    double sums[3]; /* p = 1, 2: of ordinary, tiny and huge blocks, the latter two prescaled by a power of two so that
+                       nothing over- or underflows; other finite p: sums[0] of (|x| * 2^-exponent)^p */
+    int exponent;   /* finite p other than 1 and 2: set by the caller before the sweep (gsc_gradlist_norm_exponent) */
+    double max_abs; /* p infinite */
+} gsc_norm_sums;
+
+/* For finite p other than 1 and 2: an exponent e such that max |x * r| * 2^-e is about 1 (INT_MIN/2 when there is no
+ * non-zero finite element), to be agreed on by all ranks (the maximum) and put into sums.exponent. 0 for other p. */
+int gsc_gradlist_norm_exponent(const gsc_gradlist *list, double r, double p);
+/* Fills sums from x * r (rounded as by unscale) and the finding, in one reading pass. p > 0 or infinity. list must have
+ * been finished with want_norm. finding may be NULL. */
+void gsc_gradlist_norm(const gsc_gradlist *list, double r, double p, gsc_norm_sums *sums, gsc_finding *finding);
+/* (sum of |x|^p)^(1/p); NaN if any element is NaN. */
+double gsc_norm_from_sums(const gsc_norm_sums *sums);
+/* max_norm / (norm + 1e-6) where that is < 1, else exactly 1; 1 for a norm that is not finite. */
+double gsc_clip_coefficient(double max_norm, double norm);
+
+/* x = x * factor in each dtype's arithmetic (factor rounded to float32 for all but float64). */
+void gsc_gradlist_multiply(const gsc_gradlist *list, double factor);
+
+/* Counts what is not finite in tensor * r, in row-major order. Returns whether there is anything. */
+typedef struct gsc_census {
+    uint64_t inf_count, nan_count, first_index;
+} gsc_census;
+bool gsc_tensor_census(const DLTensor *tensor, double r, gsc_census *out);
+
+#endif

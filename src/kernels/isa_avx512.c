@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#if defined(__x86_64__)
+#define GSC_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,f16c")))
+#define GSC_F16C
+#define GSC_TABLE gsc_kernels_avx512
+#define GSC_ISA_NAME "avx512"
+#include "kernels/loops.h"
+#else
+typedef int gsc_no_avx512; /* C wants a declaration in every file */
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels.h: loops over contiguous elements, compiled once per instruction set.
+ *
+ * To add a kernel: write its body in loops.h, name it in GSC_KERNELS and in gsc_kernel_table; every instruction set,
+ * the dispatch and the tests of all kernels follow from that. Kernels expect the environment of base/fpenv.h. */
+#ifndef GSC_KERNELS_KERNELS_H
+#define GSC_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kind.h"
+
+/* Elements that lie one after the other. Thousands of small tensors cost one call. */
+typedef struct gsc_run {
+    void *data;
+    size_t count;
+} gsc_run;
+
+/* What the norm and count kernels say of each run. */
+typedef union gsc_partial {
+    double sums[3]; /* norm1, norm2: of |y|^p where max |y| is ordinary, tiny (y prescaled by 2^GSC_PRESCALE) or huge
+                       (by 2^-GSC_PRESCALE); the other two are 0 */
+    struct {
+        uint64_t infs, nans;
+    } counts;
+} gsc_partial;
+
+/* Squares of magnitudes in [2^-GSC_SAFE, 2^GSC_SAFE] neither over- nor underflow, nor do sums of 2^63 of them. */
+enum { GSC_SAFE = 480, GSC_PRESCALE = 600 };
+
+/* Returns the largest magnitude among the results as the bits of the element type: found_inf, infinity against NaN, and
+ * max |g| in one number (clamp and count return 0). partials: one per run (norm1, norm2, count), else NULL. */
+typedef uint64_t gsc_kernel(const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials);
+
+typedef struct gsc_kernel_table {
+    const char *isa;
+    /* y = x * factor, as design rule 4 rounds it; unscale stores y, check does not. */
+    gsc_kernel *unscale[GSC_KINDS];
+    gsc_kernel *check[GSC_KINDS];
+    gsc_kernel *norm1[GSC_KINDS]; /* sum |y| */
+    gsc_kernel *norm2[GSC_KINDS]; /* sum y^2 */
+    gsc_kernel *count[GSC_KINDS]; /* infinite and NaN y */
+    gsc_kernel *clamp[GSC_KINDS]; /* x to [-factor, factor], a value of the element type; NaN stays */
+} gsc_kernel_table;
+
+/* Each kernel, once. */
+#define GSC_KERNELS(K)                                                                                                 \
+    K(unscale, F32)                                                                                                    \
+    K(unscale, F64)                                                                                                    \
+    K(unscale, BF16)                                                                                                   \
+    K(unscale, F16)                                                                                                    \
+    K(check, F32)                                                                                                      \
+    K(check, F64)                                                                                                      \
+    K(check, BF16)                                                                                                     \
+    K(check, F16)                                                                                                      \
+    K(norm1, F32)                                                                                                      \
+    K(norm1, F64)                                                                                                      \
+    K(norm1, BF16)                                                                                                     \
+    K(norm1, F16)                                                                                                      \
+    K(norm2, F32)                                                                                                      \
+    K(norm2, F64)                                                                                                      \
+    K(norm2, BF16)                                                                                                     \
+    K(norm2, F16)                                                                                                      \
+    K(count, F32)                                                                                                      \
+    K(count, F64)                                                                                                      \
+    K(count, BF16)                                                                                                     \
+    K(count, F16)                                                                                                      \
+    K(clamp, F32)                                                                                                      \
+    K(clamp, F64)                                                                                                      \
+    K(clamp, BF16)                                                                                                     \
+    K(clamp, F16)
+
+extern const gsc_kernel_table gsc_kernels_baseline;
+#if defined(__x86_64__)
+extern const gsc_kernel_table gsc_kernels_avx2;
+extern const gsc_kernel_table gsc_kernels_avx512;
+#endif
+
+/* The table in use: chosen at the first call. */
+const gsc_kernel_table *gsc_kernels(void);
+/* Of those that this processor has, the index-th, best first; NULL past the last one. */
+const gsc_kernel_table *gsc_kernels_present(size_t index);
+/* Makes a present one the table in use (for tests and benchmarks); false: unknown or absent, nothing changes. Not while
+ * a loop runs. */
+bool gsc_kernels_select(const char *isa);
+
+#endif

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loops.h: the bodies of all kernels in plain C that compilers vectorise. Included once per instruction set by
+ * isa_*.c, which define
+ *
+ *     GSC_TARGET         the target attribute of the kernels, or nothing
+ *     GSC_TABLE          the table to define
+ *     GSC_ISA_NAME       what gsc_isa() says
+ *     GSC_F16C           defined where the target converts float16 in hardware
+ *
+ * Each body is inlined into a thin kernel with a constant `kind`, so that what depends on it is decided by the
+ * compiler. Nothing here may depend on the vector width: results are the same bits everywhere. */
+#include "kernels/kernels.h"
+
+#include <math.h>
+
+#ifdef GSC_F16C
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The bits of elements that are floats elsewhere. */
+typedef uint32_t __attribute__((may_alias)) bits32;
+typedef uint64_t __attribute__((may_alias)) bits64;
+
+enum {
+    LANES = 16, /* independent partial sums, whatever the vector width */
+    CHUNK = 256 /* float16 elements that are converted at a time; a multiple of LANES */
+};
+
+INLINE uint64_t double_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Magnitudes are compared as signed integers: the sign bit is clear, and SSE2 and AVX2 know no others. */
+INLINE int32_t magnitude_f32(float value) { return (int32_t)(gsc_float_bits(value) & 0x7fffffffu); }
+INLINE int64_t magnitude_f64(double value) { return (int64_t)(double_bits(value) & 0x7fffffffffffffffu); }
+
+INLINE uint64_t scan_f32(float *x, size_t n, float r, bool store)
+{
+    int32_t max = 0;
+    for (size_t i = 0; i < n; i++) {
+        float y = x[i] * r;
+        if (store)
+            x[i] = y;
+        int32_t magnitude = magnitude_f32(y);
+        max = magnitude > max ? magnitude : max;
+    }
+    return (uint64_t)max;
+}
+
+INLINE uint64_t scan_f64(double *x, size_t n, double r, bool store)
+{
+    int64_t max = 0;
+    for (size_t i = 0; i < n; i++) {
+        double y = x[i] * r;
+        if (store)
+            x[i] = y;
+        int64_t magnitude = magnitude_f64(y);
+        max = magnitude > max ? magnitude : max;
+    }
+    return (uint64_t)max;
+}
+
+/* The product of a bfloat16, given and returned in the upper half of a word; the lower half becomes arbitrary. The
+ * lower half of a NaN product is zero like that of its factor, so rounding leaves NaNs as they are. */
+INLINE uint32_t product_bf16(uint32_t upper, float r)
+{
+    uint32_t bits = gsc_float_bits(gsc_bits_float(upper) * r);
+    return bits + 0x7fffu + ((bits >> 16) & 1u);
+}
+
+/* Two at a time, in the halves of a word: nothing is widened or narrowed. */
+INLINE uint64_t scan_bf16(uint16_t *x, size_t n, float r, bool store)
+{
+    int32_t max_upper = 0, max_lower = 0;
+    for (size_t i = 0; i < n / 2; i++) {
+        uint32_t pair;
+        memcpy(&pair, x + 2 * i, sizeof pair);
+        pair = (product_bf16(pair & 0xffff0000u, r) & 0xffff0000u) | (product_bf16(pair << 16, r) >> 16);
+        if (store)
+            memcpy(x + 2 * i, &pair, sizeof pair);
+        int32_t upper = (int32_t)(pair & 0x7fff0000u), lower = (int32_t)(pair & 0x7fffu);
+        max_upper = upper > max_upper ? upper : max_upper;
+        max_lower = lower > max_lower ? lower : max_lower;
+    }
+    int32_t max = max_upper >> 16 > max_lower ? max_upper >> 16 : max_lower;
+    if (n % 2 != 0) {
+        uint16_t y = (uint16_t)(product_bf16((uint32_t)x[n - 1] << 16, r) >> 16);
+        if (store)
+            x[n - 1] = y;
+        max = (y & 0x7fff) > max ? y & 0x7fff : max;
+    }
+    return (uint64_t)max;
+}
+
+GSC_TARGET static inline void widen_f16(const uint16_t *x, float *y, size_t n)
+{
+    size_t i = 0;
+#ifdef GSC_F16C
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
+#endif
+    for (; i < n; i++)
+        y[i] = gsc_f16_to_f32(x[i]);
+}
+
+GSC_TARGET static inline void narrow_f16(const float *x, uint16_t *y, size_t n)
+{
+    size_t i = 0;
+#ifdef GSC_F16C
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(y + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    for (; i < n; i++)
+        y[i] = gsc_f32_to_f16(x[i]);
+}
+
+/* y = x * r for at most CHUNK elements; y may be x. */
+INLINE void products_f16(const uint16_t *x, uint16_t *y, size_t n, float r)
+{
+    float wide[CHUNK];
+    widen_f16(x, wide, n);
+    for (size_t i = 0; i < n; i++)
+        wide[i] *= r;
+    narrow_f16(wide, y, n);
+}
+
+INLINE uint64_t scan_f16(uint16_t *x, size_t n, float r, bool store)
+{
+    int16_t max = 0;
+    uint16_t rounded[CHUNK];
+    for (size_t first = 0; first < n; first += CHUNK) {
+        size_t count = n - first < CHUNK ? n - first : CHUNK;
+        uint16_t *y = store ? x + first : rounded;
+        products_f16(x + first, y, count, r);
+        for (size_t i = 0; i < count; i++) {
+            int16_t magnitude = (int16_t)(y[i] & 0x7fff);
+            max = magnitude > max ? magnitude : max;
+        }
+    }
+    return (uint64_t)max;
+}
+
+INLINE uint64_t scan_run(gsc_kind kind, void *x, size_t n, double factor, bool store)
+{
+    switch (kind) {
+    case GSC_F32: return scan_f32(x, n, (float)factor, store);
+    case GSC_F64: return scan_f64(x, n, factor, store);
+    case GSC_BF16: return scan_bf16(x, n, (float)factor, store);
+    default: return scan_f16(x, n, (float)factor, store);
+    }
+}
+
+INLINE uint64_t scan(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, bool store)
+{
+    uint64_t max = 0;
+    for (size_t k = 0; k < n_runs; k++) {
+        uint64_t run_max = scan_run(kind, runs[k].data, runs[k].count, factor, store);
+        max = run_max > max ? run_max : max;
+    }
+    return max;
+}
+
+INLINE uint64_t unscale(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    (void)partials;
+    return scan(kind, runs, n_runs, factor, true);
+}
+
+INLINE uint64_t check(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    (void)partials;
+    return scan(kind, runs, n_runs, factor, false);
+}
+
+/* |y| of one element, but for float16. */
+INLINE double magnitude(gsc_kind kind, const void *x, size_t i, double factor, double prescale)
+{
+    if (kind == GSC_F64)
+        return fabs(((const double *)x)[i] * factor) * prescale;
+    if (kind == GSC_F32)
+        return (double)fabsf(((const float *)x)[i] * (float)factor);
+    uint32_t product = product_bf16((uint32_t)((const uint16_t *)x)[i] << 16, (float)factor);
+    return (double)gsc_bits_float(product & 0x7fff0000u);
+}
+
+/* Element i goes to lane i % LANES; n is a multiple of LANES but for the last elements of a run. */
+INLINE void add_powers(gsc_kind kind, int p, const void *x, size_t n, double factor, double prescale,
+                       double lanes[LANES])
+{
+    size_t whole = n - n % LANES;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++) {
+            double y = magnitude(kind, x, i + lane, factor, prescale);
+            lanes[lane] += p == 1 ? y : y * y;
+        }
+    for (size_t i = whole; i < n; i++) {
+        double y = magnitude(kind, x, i, factor, prescale);
+        lanes[i - whole] += p == 1 ? y : y * y;
+    }
+}
+
+INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float r, double lanes[LANES])
+{
+    uint16_t rounded[CHUNK];
+    float wide[CHUNK];
+    for (size_t first = 0; first < n; first += CHUNK) {
+        size_t count = n - first < CHUNK ? n - first : CHUNK;
+        products_f16(x + first, rounded, count, r);
+        widen_f16(rounded, wide, count);
+        add_powers(GSC_F32, p, wide, count, 1.0, 1.0, lanes);
+    }
+}
+
+INLINE double sum_powers(gsc_kind kind, int p, const void *x, size_t n, double factor, double prescale)
+{
+    double lanes[LANES] = {0};
+    if (kind == GSC_F16)
+        add_powers_f16(p, x, n, (float)factor, lanes);
+    else
+        add_powers(kind, p, x, n, factor, prescale, lanes);
+    for (size_t width = LANES / 2; width > 0; width /= 2)
+        for (size_t lane = 0; lane < width; lane++)
+            lanes[lane] += lanes[lane + width];
+    return lanes[0];
+}
+
+/* Only float64 reaches magnitudes that need another bin than the first. */
+INLINE int bin_of(gsc_kind kind, uint64_t max)
+{
+    if (kind != GSC_F64 || max == 0)
+        return 0;
+    int exponent = (int)(max >> 52) - 1023;
+    return exponent < -GSC_SAFE ? 1 : exponent >= GSC_SAFE ? 2 : 0;
+}
+
+/* Runs are short enough to stay in the first cache between the two passes. */
+INLINE uint64_t norm(gsc_kind kind, int p, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    static const double prescales[3] = {1.0, 0x1p600, 0x1p-600};
+    _Static_assert(GSC_PRESCALE == 600, "prescales");
+    uint64_t max = 0;
+    for (size_t k = 0; k < n_runs; k++) {
+        uint64_t run_max = scan_run(kind, runs[k].data, runs[k].count, factor, false);
+        max = run_max > max ? run_max : max;
+        int bin = bin_of(kind, run_max);
+        partials[k] = (gsc_partial){.sums = {0.0, 0.0, 0.0}};
+        partials[k].sums[bin] = sum_powers(kind, p, runs[k].data, runs[k].count, factor, prescales[bin]);
+    }
+    return max;
+}
+
+INLINE uint64_t norm1(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    return norm(kind, 1, runs, n_runs, factor, partials);
+}
+
+INLINE uint64_t norm2(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    return norm(kind, 2, runs, n_runs, factor, partials);
+}
+
+INLINE void count_f32(const float *x, size_t n, float r, gsc_partial *out)
+{
+    uint32_t infs = 0, nans = 0; /* runs are shorter than 2^32 */
+    for (size_t i = 0; i < n; i++) {
+        int32_t y = magnitude_f32(x[i] * r);
+        infs += y == 0x7f800000;
+        nans += y > 0x7f800000;
+    }
+    out->counts.infs += infs;
+    out->counts.nans += nans;
+}
+
+INLINE void count_f64(const double *x, size_t n, double r, gsc_partial *out)
+{
+    const int64_t infinity = (int64_t)gsc_kind_infinity(GSC_F64);
+    uint64_t infs = 0, nans = 0;
+    for (size_t i = 0; i < n; i++) {
+        int64_t y = magnitude_f64(x[i] * r);
+        infs += y == infinity;
+        nans += y > infinity;
+    }
+    out->counts.infs += infs;
+    out->counts.nans += nans;
+}
+
+INLINE void count_half(gsc_kind kind, const uint16_t *x, size_t n, float r, gsc_partial *out)
+{
+    const int32_t infinity = (int32_t)gsc_kind_infinity(kind);
+    uint16_t y[CHUNK];
+    for (size_t first = 0; first < n; first += CHUNK) {
+        size_t count = n - first < CHUNK ? n - first : CHUNK;
+        if (kind == GSC_F16)
+            products_f16(x + first, y, count, r);
+        else
+            for (size_t i = 0; i < count; i++)
+                y[i] = (uint16_t)(product_bf16((uint32_t)x[first + i] << 16, r) >> 16);
+        uint32_t infs = 0, nans = 0;
+        for (size_t i = 0; i < count; i++) {
+            infs += (y[i] & 0x7fff) == infinity;
+            nans += (y[i] & 0x7fff) > infinity;
+        }
+        out->counts.infs += infs;
+        out->counts.nans += nans;
+    }
+}
+
+INLINE uint64_t count(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    for (size_t k = 0; k < n_runs; k++) {
+        partials[k].counts.infs = partials[k].counts.nans = 0;
+        switch (kind) {
+        case GSC_F32: count_f32(runs[k].data, runs[k].count, (float)factor, &partials[k]); break;
+        case GSC_F64: count_f64(runs[k].data, runs[k].count, factor, &partials[k]); break;
+        default: count_half(kind, runs[k].data, runs[k].count, (float)factor, &partials[k]); break;
+        }
+    }
+    return 0;
+}
+
+INLINE void clamp_f64(bits64 *x, size_t n, double limit)
+{
+    const int64_t most = magnitude_f64(limit), infinity = (int64_t)gsc_kind_infinity(GSC_F64);
+    for (size_t i = 0; i < n; i++) {
+        int64_t y = (int64_t)(x[i] & 0x7fffffffffffffffu);
+        uint64_t clamped = (x[i] ^ (uint64_t)y) | (uint64_t)most;
+        x[i] = y > most && y <= infinity ? clamped : x[i];
+    }
+}
+
+INLINE void clamp_f32(bits32 *x, size_t n, float limit)
+{
+    const int32_t most = magnitude_f32(limit), infinity = 0x7f800000;
+    for (size_t i = 0; i < n; i++) {
+        int32_t y = (int32_t)(x[i] & 0x7fffffffu);
+        uint32_t clamped = (x[i] ^ (uint32_t)y) | (uint32_t)most;
+        x[i] = y > most && y <= infinity ? clamped : x[i];
+    }
+}
+
+INLINE void clamp_half(uint16_t *x, size_t n, uint16_t limit, int16_t infinity)
+{
+    const int16_t most = (int16_t)(limit & 0x7fff);
+    for (size_t i = 0; i < n; i++) {
+        int16_t y = (int16_t)(x[i] & 0x7fff);
+        uint16_t clamped = (uint16_t)((x[i] & 0x8000) | most);
+        x[i] = y > most && y <= infinity ? clamped : x[i];
+    }
+}
+
+INLINE uint64_t clamp(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    (void)partials;
+    for (size_t k = 0; k < n_runs; k++) {
+        void *x = runs[k].data;
+        size_t n = runs[k].count;
+        switch (kind) {
+        case GSC_F32: clamp_f32(x, n, (float)factor); break;
+        case GSC_F64: clamp_f64(x, n, factor); break;
+        case GSC_BF16: clamp_half(x, n, gsc_f32_to_bf16((float)factor), 0x7f80); break;
+        default: clamp_half(x, n, gsc_f32_to_f16((float)factor), 0x7c00); break;
+        }
+    }
+    return 0;
+}
+
+#define DEFINE_KERNEL(op, kind)                                                                                        \
+    GSC_TARGET static uint64_t op##_##kind(const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)   \
+    {                                                                                                                  \
+        return op(GSC_##kind, runs, n_runs, factor, partials);                                                         \
+    }
+GSC_KERNELS(DEFINE_KERNEL)
+
+#define TABLE_ENTRY(op, kind) .op[GSC_##kind] = op##_##kind,
+const gsc_kernel_table GSC_TABLE = {.isa = GSC_ISA_NAME, GSC_KERNELS(TABLE_ENTRY)};
