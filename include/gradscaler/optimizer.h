@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optimizer.h: what a scaler needs to know of an optimizer: where its gradients are and how to step it. */
+#ifndef GRADSCALER_OPTIMIZER_H
+#define GRADSCALER_OPTIMIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gradscaler/dtype.h"
+#include "gradscaler/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Structs that callers fill end in `reserved`: it must be zero (GSC_ERR_VALUE otherwise), so that they can grow. */
+
+/* Arguments of one optimizer step. All zero is the plain step. */
+typedef struct gsc_step_args {
+    double (*closure)(void *closure_ctx); /* re-evaluates the model, returns the loss; NULL: none. Refused
+                                             (GSC_ERR_STATE) while the scaler is enabled: gradients of a re-evaluation
+                                             would never be unscaled */
+    void *closure_ctx;
+    void *extra;           /* passed on unread */
+    double clip_norm;      /* > 0: clip the total gradient norm to this as part of the step; 0: no */
+    double clip_norm_type; /* p of that norm, > 0 or infinity; 0 means 2 */
+    uint64_t reserved[8];
+} gsc_step_args;
+
+/* What a scale-aware step gets: the gradients are still scaled, and it multiplies on the fly. */
+typedef struct gsc_grad_scaling {
+    double multiplier;              /* gradient to use = stored gradient * this (1/scale * clip coefficient) */
+    const DLTensor *multiplier_dev; /* float32[1] on the gradients' device, NULL on the CPU */
+    const DLTensor *found_inf_dev;  /* float32[1], non-zero: leave everything unchanged; NULL on the CPU */
+    void *stream;
+    uint64_t reserved[8];
+} gsc_grad_scaling;
+
+/* An optimizer as a scaler sees it. Its address is its identity: it must not move while a scaler knows it (see
+ * gsc_scaler_forget). Callbacks run on the caller's thread in the caller's floating-point environment. They may call of
+ * the same enabled scaler only functions that take it const; others answer GSC_ERR_STATE. */
+typedef struct gsc_optimizer {
+    void *self;                                    /* first argument of each callback */
+    size_t (*grad_count)(void *self);              /* how many gradients there may be; not NULL */
+    DLTensor *(*grad)(void *self, size_t index);   /* not NULL; returns NULL: no gradient now. Every pointer given stays
+                                                      valid until the scaler call returns */
+    const char *(*name)(void *self, size_t index); /* may be NULL and may return NULL; copied when kept */
+    /* Applies the unscaled gradients. args is never NULL. *value and *has_value are 0 and false on entry: set them to
+     * return something, e.g. the loss. Not NULL. Any status but GSC_OK means that it failed. */
+    gsc_status (*step)(void *self, const gsc_step_args *args, double *value, bool *has_value);
+    /* May be NULL. The same with gradients that are still scaled. */
+    gsc_status (*step_scaled)(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling, double *value,
+                              bool *has_value);
+    uint64_t reserved[8];
+} gsc_optimizer;
+
+/* A plain array of gradients: count elements, contiguous, of one of the four dtypes of dtype.h. */
+typedef struct gsc_buffer {
+    void *data; /* NULL: a parameter that has no gradient */
+    size_t count;
+    DLDataType dtype;
+    const char *name; /* NULL: none */
+} gsc_buffer;
+
+/* Five-line adoption: an optimizer made of n arrays and a step function that reads them. The descriptors and names are
+ * copied, the arrays are borrowed and must outlive the optimizer. step(ctx) returns GSC_OK, or any other status (see
+ * gsc_fail) when it failed. n == 0 is allowed. *out is set on success only; free it with gsc_optimizer_free, after
+ * gsc_scaler_forget or gsc_scaler_destroy.
+ * Errors: GSC_ERR_VALUE (NULL, dtype), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_MEMORY. */
+GSC_API gsc_status gsc_optimizer_from_buffers(const gsc_buffer *grads, size_t n, gsc_status (*step)(void *ctx),
+                                              void *ctx, gsc_optimizer **out);
+
+/* Frees what gsc_optimizer_from_buffers made, and only that. NULL is fine. */
+GSC_API void gsc_optimizer_free(gsc_optimizer *optimizer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scaler.h: the dynamic loss scaler.
+ *
+ * One iteration: scale the loss, run the backward pass, then for each optimizer (unscale, look at or clip the
+ * gradients,) step, and at the end one update. Each optimizer goes READY -> UNSCALED -> STEPPED; update makes all
+ * READY. A scaler belongs to one thread at a time; different scalers are independent. Every function that returns
+ * gsc_status leaves everything as it was when it returns an error, unless its comment says otherwise. A disabled scaler
+ * passes through: scale copies, step calls the optimizer, the other calls check their arguments, succeed and do
+ * nothing. */
+#ifndef GRADSCALER_SCALER_H
+#define GRADSCALER_SCALER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gradscaler/dtype.h"
+#include "gradscaler/optimizer.h"
+#include "gradscaler/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gsc_scaler gsc_scaler;
+typedef struct gsc_backend gsc_backend; /* a device module's, e.g. gsc_cuda_backend() */
+
+typedef enum gsc_event_kind {
+    GSC_EVENT_OVERFLOW = 0,    /* an optimizer's gradients are not finite */
+    GSC_EVENT_BACKOFF = 1,     /* update made the scale smaller */
+    GSC_EVENT_GROWTH = 2,      /* update made the scale larger */
+    GSC_EVENT_AT_MIN_SCALE = 3 /* a due backoff ended at min_scale (not told of static scales) */
+} gsc_event_kind;
+
+typedef struct gsc_event {
+    gsc_event_kind kind;
+    double scale;                   /* the scale after the event */
+    int64_t update;                 /* updates completed before this one */
+    const gsc_optimizer *optimizer; /* OVERFLOW only, else NULL */
+    const gsc_scaler *scaler;
+    uint64_t reserved[8];
+} gsc_event;
+
+/* Collectives over the ranks that train together; return 0 on success. Copied at creation; self must outlive the
+ * scaler. Every rank makes the same calls in the same order. */
+typedef struct gsc_comm {
+    void *self;
+    int (*allreduce_max)(void *self, DLTensor *values /* float32, in place */, void *stream); /* not NULL */
+    int (*allreduce_sum)(void *self, DLTensor *values /* float64, in place */, void *stream); /* NULL: gradients are the
+                                                              same on every rank; else they are sharded */
+    uint64_t reserved[8];
+} gsc_comm;
+
+typedef struct gsc_scaler_options {
+    DLDevice device;               /* {kDLCPU, 0}: where scale and flags live */
+    const gsc_backend *backend;    /* serves `device` and gradients there; NULL: CPU only */
+    double init_scale;             /* 65536 */
+    double growth_factor;          /* 2, > 1 */
+    double backoff_factor;         /* 0.5, in (0, 1) */
+    int64_t growth_interval;       /* 2000, > 0 */
+    bool enabled;                  /* true */
+    double min_scale;              /* FLT_MIN (also the least allowed): so that 1/scale stays finite */
+    double max_scale;              /* FLT_MAX (also the greatest allowed) */
+    int32_t hysteresis;            /* 1, >= 1: the first hysteresis - 1 overflows skip their step but leave the scale */
+    int64_t max_consecutive_skips; /* 0: no limit; N: update returns GSC_ERR_DIVERGED from the N-th iteration in a row
+                                      with an overflow on */
+    bool allow_fp16_grads;         /* false: float16 gradients are refused, keep float32 parameters */
+    const gsc_comm *comm;          /* NULL: this process alone */
+    void (*observer)(void *ctx, const gsc_event *event); /* NULL: none */
+    void *observer_ctx;
+    uint64_t reserved[8];
+} gsc_scaler_options; /* min_scale == init_scale == max_scale is a static scale */
+
+/* The values in the comments above. */
+GSC_API gsc_scaler_options gsc_scaler_options_default(void);
+
+/* Options are checked, enabled or not; limits and init_scale are rounded to float32 first. *out is set on success only.
+ * Errors: GSC_ERR_VALUE naming the field, its value and its range; GSC_ERR_DEVICE: a device that the backend cannot
+ * serve; GSC_ERR_MEMORY. */
+GSC_API gsc_status gsc_scaler_create(const gsc_scaler_options *options /* NULL: defaults */, gsc_scaler **out);
+GSC_API void gsc_scaler_destroy(gsc_scaler *scaler); /* NULL is fine */
+
+/* out = in * scale, same shape, rounded once to out's dtype, which is in's dtype or float32/float64 wider than it.
+ * Computed in float32, or in double where in or out is float64. out is in itself or disjoint from it. */
+GSC_API gsc_status gsc_scaler_scale(gsc_scaler *scaler, const DLTensor *in, DLTensor *out);
+/* The same for n pairs; all are checked before any is written. */
+GSC_API gsc_status gsc_scaler_scale_list(gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n);
+/* A borrowed read-only float32[] (0-d) that always holds the current scale: for frameworks that multiply in their own
+ * graph. Shape and data live as long as the scaler. GSC_ERR_DEVICE: device is not served. */
+GSC_API gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *out);
+
+/* Divides the optimizer's gradients by the scale in place and records whether a result is not finite. READY ->
+ * UNSCALED. Optional: step does it where it was not done. Errors, before any element is touched: GSC_ERR_STATE
+ * (unscaled or stepped since the last update), GSC_ERR_VALUE (float16 unless allowed, other dtypes, self-overlapping
+ * strides), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE, GSC_ERR_MEMORY. With ranks: GSC_ERR_COMM, see docs/ranks.md.
+ */
+GSC_API gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer);
+/* READY -> UNSCALED for a caller that has unscaled and checked with its own kernels; counts as checked. */
+GSC_API gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf);
+
+typedef enum gsc_outcome {
+    GSC_STEPPED = 0,
+    GSC_SKIPPED_OVERFLOW = 1,
+    GSC_NO_GRADS = 2, /* the step was called, without a gradient */
+    GSC_PENDING = 3   /* a device knows; gsc_scaler_result waits for it */
+} gsc_outcome;
+
+typedef struct gsc_step_result {
+    gsc_outcome outcome;
+    bool has_value;
+    double value;     /* what the optimizer returned */
+    double grad_norm; /* total norm before clipping where clip_norm was asked (not finite after an overflow, 0 without
+                         gradients), else NaN */
+    double max_abs;   /* largest unscaled magnitude seen by the check (NaN if a NaN), 0 if none */
+    uint64_t reserved[8];
+} gsc_step_result;
+
+/* Unscales if READY, then calls the optimizer's step, unless an element of this optimizer's gradients is not finite.
+ * args NULL: a plain step. result may be NULL. A scale-aware step (step_scaled) that finds READY gets the gradients
+ * still scaled, with clipping folded in; otherwise clip_norm clips in place.
+ * Errors: as gsc_scaler_unscale; GSC_ERR_STATE also for a closure and a second step; GSC_ERR_OPTIMIZER: the step
+ * failed, with its message; then the optimizer is UNSCALED (step) or READY (step_scaled), and the check still counts.
+ */
+GSC_API gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
+                                   gsc_step_result *result);
+/* The result of the optimizer's last step, also after update. None so far: GSC_ERR_STATE. */
+GSC_API gsc_status gsc_scaler_result(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result);
+/* Unscales if READY, then clips as gsc_clip_grad_norm. *total_norm (may be NULL): before clipping. After step:
+ * GSC_ERR_STATE. */
+GSC_API gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm,
+                                             double norm_type, double *total_norm);
+/* The user's own skip: STEPPED without a step. */
+GSC_API gsc_status gsc_scaler_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer);
+/* Back to READY within an iteration, e.g. for the second pass of SAM; an overflow seen so far still counts at update.
+ */
+GSC_API gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer);
+
+/* Ends the iteration: backs the scale off after an overflow in any optimizer, grows it after growth_interval clean
+ * updates, makes every optimizer READY. GSC_ERR_STATE: no optimizer was unscaled, recorded, stepped or skipped.
+ * GSC_ERR_DIVERGED: the update was made, and it was the max_consecutive_skips-th (or a further) one with an overflow.
+ */
+GSC_API gsc_status gsc_scaler_update(gsc_scaler *scaler);
+/* Ends the iteration with a scale of the caller's, in [min_scale, max_scale] once rounded to float32. Tracker and
+ * hysteresis are kept, a pending overflow is forgotten. */
+GSC_API gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale);
+GSC_API gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler,
+                                               const DLTensor *new_scale /* one element, value copied */);
+/* Before an optimizer is freed or moved. Its overflow still counts at update. */
+GSC_API void gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer);
+/* The stream on which work for a device is enqueued. The CPU has none: only NULL. */
+GSC_API gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream);
+
+GSC_API double gsc_scaler_get_scale(const gsc_scaler *scaler); /* 1.0 when disabled */
+GSC_API double gsc_scaler_get_growth_factor(const gsc_scaler *scaler);
+GSC_API double gsc_scaler_get_backoff_factor(const gsc_scaler *scaler);
+GSC_API int64_t gsc_scaler_get_growth_interval(const gsc_scaler *scaler);
+GSC_API bool gsc_scaler_is_enabled(const gsc_scaler *scaler);
+GSC_API gsc_status gsc_scaler_set_growth_factor(gsc_scaler *scaler, double factor);      /* > 1, finite */
+GSC_API gsc_status gsc_scaler_set_backoff_factor(gsc_scaler *scaler, double factor);     /* in (0, 1) */
+GSC_API gsc_status gsc_scaler_set_growth_interval(gsc_scaler *scaler, int64_t interval); /* > 0 */
+
+typedef enum gsc_stage { GSC_STAGE_READY = 0, GSC_STAGE_UNSCALED = 1, GSC_STAGE_STEPPED = 2 } gsc_stage;
+GSC_API gsc_stage gsc_scaler_get_stage(const gsc_scaler *scaler, const gsc_optimizer *optimizer);
+/* Whether this optimizer's gradients overflowed since the last update, on any rank. */
+GSC_API bool gsc_scaler_found_inf(const gsc_scaler *scaler, const gsc_optimizer *optimizer);
+
+/* The state dict; all zero = empty = saved while disabled. */
+typedef struct gsc_scaler_state {
+    double scale, growth_factor, backoff_factor;
+    int64_t growth_interval, growth_tracker;
+    double min_scale, max_scale;            /* zero in a loaded state: keep the scaler's own */
+    int32_t hysteresis, hysteresis_tracker; /* hysteresis zero in a loaded state: keep the scaler's own of both */
+    int64_t consecutive_skips;
+    uint64_t reserved[8];
+} gsc_scaler_state;
+
+/* Read it after update: an iteration that is under way is not part of it. */
+GSC_API gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out);
+/* All or nothing. GSC_ERR_VALUE: a field out of range. GSC_ERR_STATE: an optimizer is not READY, or an empty state is
+ * loaded into an enabled scaler. Disabled: checked and ignored. */
+GSC_API gsc_status gsc_scaler_load_state_dict(gsc_scaler *scaler, const gsc_scaler_state *in);
+
+/* One gradient of an optimizer's last overflow on this rank. */
+typedef struct gsc_overflow {
+    size_t index;     /* as in gsc_optimizer's grad() */
+    const char *name; /* the scaler's copy, valid until the next overflow or destroy; NULL: it has none */
+    uint64_t inf_count, nan_count;
+    uint64_t first_index; /* of the first element that is not finite, row-major */
+    uint64_t reserved[2];
+} gsc_overflow;
+
+/* Returns how many there are and fills out[0 … capacity) with the first of them; out may be NULL with capacity 0. */
+GSC_API size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,
+                                    size_t capacity);
+
+typedef struct gsc_scaler_stats {
+    int64_t updates;
+    int64_t steps;         /* outcome GSC_STEPPED */
+    int64_t skipped_steps; /* for overflow */
+    int64_t backoffs, growths, consecutive_skips;
+    uint64_t reserved[8];
+} gsc_scaler_stats;
+GSC_API void gsc_scaler_get_stats(const gsc_scaler *scaler, gsc_scaler_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

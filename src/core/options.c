@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c: ranges of everything a caller can set. Messages name the field, its value and what is allowed. */
+#include <float.h>
+#include <math.h>
+
+#include "core/internal.h"
+
+gsc_scaler_options gsc_scaler_options_default(void)
+{
+    return (gsc_scaler_options){.device = {kDLCPU, 0},
+                                .init_scale = 65536.0,
+                                .growth_factor = 2.0,
+                                .backoff_factor = 0.5,
+                                .growth_interval = 2000,
+                                .enabled = true,
+                                .min_scale = (double)FLT_MIN,
+                                .max_scale = (double)FLT_MAX,
+                                .hysteresis = 1};
+}
+
+gsc_status gsc_check_reserved(const uint64_t *reserved, size_t n, const char *caller, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (reserved[i] != 0)
+            return gsc_fail(GSC_ERR_VALUE, "%s: %s.reserved[%zu] is not zero; zero-initialise the struct", caller, name,
+                            i);
+    }
+    return GSC_OK;
+}
+
+gsc_status gsc_check_device(DLDevice device, const char *what)
+{
+    if (device.device_type == kDLCPU && device.device_id == 0)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_DEVICE, "%s: device {type %d, id %d} is not served; without a backend only {kDLCPU, 0} is",
+                    what, (int)device.device_type, (int)device.device_id);
+}
+
+gsc_status gsc_check_growth_factor(double factor, const char *what)
+{
+    if (factor > 1.0 && isfinite(factor))
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: growth_factor is %.9g, allowed are finite values > 1", what, factor);
+}
+
+gsc_status gsc_check_backoff_factor(double factor, const char *what)
+{
+    if (factor > 0.0 && factor < 1.0)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: backoff_factor is %.9g, allowed are values between 0 and 1, both excluded",
+                    what, factor);
+}
+
+gsc_status gsc_check_growth_interval(int64_t interval, const char *what)
+{
+    if (interval > 0)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: growth_interval is %lld, allowed are integers >= 1", what, (long long)interval);
+}
+
+gsc_status gsc_round_scale(double *scale, double low, double high, const char *what)
+{
+    float rounded = (float)*scale;
+    if (!((double)rounded >= low && (double)rounded <= high))
+        return gsc_fail(GSC_ERR_VALUE, "%s is %.9g, allowed are values from %.9g to %.9g (as float32)", what, *scale,
+                        low, high);
+    *scale = (double)rounded;
+    return GSC_OK;
+}
+
+static gsc_status check_scales(gsc_scaler_options *options)
+{
+    const double least = (double)FLT_MIN, greatest = (double)FLT_MAX;
+    GSC_TRY(gsc_round_scale(&options->min_scale, least, greatest, "gsc_scaler_create: min_scale"));
+    GSC_TRY(gsc_round_scale(&options->max_scale, least, greatest, "gsc_scaler_create: max_scale"));
+    GSC_TRY(gsc_round_scale(&options->init_scale, least, greatest, "gsc_scaler_create: init_scale"));
+    if (options->min_scale > options->init_scale)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_create: min_scale is %.9g, above init_scale %.9g",
+                        options->min_scale, options->init_scale);
+    if (options->init_scale > options->max_scale)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_create: init_scale is %.9g, above max_scale %.9g",
+                        options->init_scale, options->max_scale);
+    return GSC_OK;
+}
+
+static gsc_status check_comm(const gsc_comm *comm)
+{
+    if (!comm)
+        return GSC_OK;
+    if (!comm->allreduce_max)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_create: comm->allreduce_max is NULL; the ranks need it to agree");
+    return GSC_CHECK_RESERVED(comm, "gsc_scaler_create", "comm");
+}
+
+gsc_status gsc_options_check(gsc_scaler_options *options)
+{
+    const char *what = "gsc_scaler_create";
+    GSC_TRY(GSC_CHECK_RESERVED(options, what, "options"));
+    GSC_TRY(check_scales(options));
+    GSC_TRY(gsc_check_growth_factor(options->growth_factor, what));
+    GSC_TRY(gsc_check_backoff_factor(options->backoff_factor, what));
+    GSC_TRY(gsc_check_growth_interval(options->growth_interval, what));
+    if (options->hysteresis < 1)
+        return gsc_fail(GSC_ERR_VALUE, "%s: hysteresis is %d, allowed are integers >= 1", what,
+                        (int)options->hysteresis);
+    if (options->max_consecutive_skips < 0)
+        return gsc_fail(GSC_ERR_VALUE, "%s: max_consecutive_skips is %lld, allowed are 0 (no limit) and more", what,
+                        (long long)options->max_consecutive_skips);
+    GSC_TRY(check_comm(options->comm));
+    if (options->backend)
+        return gsc_fail(GSC_ERR_DEVICE, "%s: backend is not NULL, and this library knows none", what);
+    return gsc_check_device(options->device, what);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranks.c: one decision for all ranks. Every rank enters the same collectives in the same order, also one that has no
+ * gradients or refuses one, so that none waits for another. */
+#include <limits.h>
+#include <math.h>
+
+#include "core/internal.h"
+
+typedef int collective(void *self, DLTensor *values, void *stream);
+
+static gsc_status reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
+{
+    DLTensor tensor = {.data = values, .device = scaler->options.device, .ndim = 1, .dtype = dtype, .shape = &n};
+    gsc_callback_begin(scaler);
+    int failure = reduction(scaler->comm.self, &tensor, NULL);
+    gsc_callback_end(scaler);
+    if (failure == 0)
+        return GSC_OK;
+    scaler->pending.comm_failed = true;
+    return gsc_fail(GSC_ERR_COMM, "a collective of comm failed and returned %d", failure);
+}
+
+gsc_status gsc_ranks_agree(gsc_scaler *scaler, gsc_verdict *verdict)
+{
+    if (!scaler->options.comm)
+        return GSC_OK;
+    enum { FOUND_INF, CHECKED, FAILED, SCALE, MINUS_SCALE, COUNT };
+    float values[COUNT] = {[FOUND_INF] = verdict->found_inf ? 1.0f : 0.0f,
+                           [CHECKED] = verdict->checked ? 1.0f : 0.0f,
+                           [FAILED] = verdict->failed ? 1.0f : 0.0f,
+                           [SCALE] = scaler->scale,
+                           [MINUS_SCALE] = -scaler->scale};
+    GSC_TRY(reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, values, COUNT));
+    if (values[FAILED] > 0.0f) {
+        scaler->pending.comm_failed = true;
+        if (verdict->failed)
+            return GSC_ERR_COMM; /* this rank's own message stays */
+        return gsc_fail(GSC_ERR_COMM, "another rank refused its gradients; see its message, then call "
+                                      "gsc_scaler_update_to on every rank");
+    }
+    if (values[SCALE] != -values[MINUS_SCALE]) {
+        scaler->pending.comm_failed = true;
+        return gsc_fail(GSC_ERR_COMM,
+                        "the ranks' scales differ: here %.9g, over all ranks from %.9g to %.9g; call "
+                        "gsc_scaler_update_to with one value on every rank",
+                        (double)scaler->scale, -(double)values[MINUS_SCALE], (double)values[SCALE]);
+    }
+    verdict->found_inf = values[FOUND_INF] > 0.0f;
+    verdict->checked = values[CHECKED] > 0.0f;
+    return GSC_OK;
+}
+
+static bool is_sharded(const gsc_scaler *scaler) { return scaler->options.comm && scaler->comm.allreduce_sum; }
+
+static bool needs_exponent(double p) { return p != 1.0 && p != 2.0 && !isinf(p); }
+
+/* Over all ranks the largest exponent of a gradient, so that their sums have one unit. */
+static gsc_status agree_on_exponent(gsc_scaler *scaler, int *exponent)
+{
+    float value = (float)*exponent;
+    GSC_TRY(reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, &value, 1));
+    *exponent = (int)value;
+    return GSC_OK;
+}
+
+static gsc_status add_up(gsc_scaler *scaler, gsc_norm_sums *sums)
+{
+    if (!isinf(sums->p))
+        return reduce(scaler, scaler->comm.allreduce_sum, GSC_FLOAT64, sums->sums,
+                      sizeof sums->sums / sizeof *sums->sums);
+    float largest = (float)sums->max_abs;
+    GSC_TRY(reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, &largest, 1));
+    sums->max_abs = (double)largest;
+    return GSC_OK;
+}
+
+gsc_status gsc_ranks_norm(gsc_scaler *scaler, double r, double p, const gsc_norm_sums *ready, double *norm)
+{
+    gsc_norm_sums sums = {.p = p};
+    if (ready) {
+        sums = *ready;
+    } else {
+        sums.exponent = gsc_gradlist_norm_exponent(&scaler->list, r, p);
+        if (is_sharded(scaler) && needs_exponent(p))
+            GSC_TRY(agree_on_exponent(scaler, &sums.exponent));
+        gsc_gradlist_norm(&scaler->list, r, p, &sums, NULL);
+    }
+    if (is_sharded(scaler))
+        GSC_TRY(add_up(scaler, &sums));
+    *norm = gsc_norm_from_sums(&sums);
+    return GSC_OK;
+}
+
+void gsc_ranks_norm_refused(gsc_scaler *scaler, double p)
+{
+    if (!is_sharded(scaler))
+        return;
+    int exponent = INT_MIN / 2;
+    gsc_norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
+    if (needs_exponent(p) && agree_on_exponent(scaler, &exponent) != GSC_OK)
+        return;
+    (void)add_up(scaler, &sums);
+}

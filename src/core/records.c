@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* records.c: the optimizers that a scaler knows, by address. There are a handful, so a search is a short loop. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/internal.h"
+
+gsc_record *gsc_record_find(const gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    for (size_t i = 0; i < scaler->record_count; i++) {
+        if (scaler->records[i]->optimizer == optimizer)
+            return scaler->records[i];
+    }
+    return NULL;
+}
+
+static gsc_status reserve(gsc_scaler *scaler)
+{
+    if (scaler->record_count < scaler->record_capacity)
+        return GSC_OK;
+    size_t capacity = scaler->record_capacity ? 2 * scaler->record_capacity : 4;
+    gsc_record **records = realloc(scaler->records, capacity * sizeof *records);
+    if (!records)
+        return gsc_fail(GSC_ERR_MEMORY, "no memory to keep track of %zu optimizers", scaler->record_count + 1);
+    scaler->records = records;
+    scaler->record_capacity = capacity;
+    return GSC_OK;
+}
+
+gsc_status gsc_record_get(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_record **out)
+{
+    *out = gsc_record_find(scaler, optimizer);
+    if (*out)
+        return GSC_OK;
+    GSC_TRY(reserve(scaler));
+    gsc_record *record = calloc(1, sizeof *record);
+    if (!record)
+        return gsc_fail(GSC_ERR_MEMORY, "no memory to keep track of an optimizer");
+    record->optimizer = optimizer;
+    scaler->records[scaler->record_count++] = record;
+    *out = record;
+    return GSC_OK;
+}
+
+static void record_free(gsc_scaler *scaler, gsc_record *record)
+{
+    gsc_report_forget(scaler, &record->report);
+    free(record);
+}
+
+void gsc_record_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    for (size_t i = 0; i < scaler->record_count; i++) {
+        if (scaler->records[i]->optimizer == optimizer) {
+            record_free(scaler, scaler->records[i]);
+            scaler->records[i] = scaler->records[--scaler->record_count];
+            return;
+        }
+    }
+}
+
+void gsc_records_free(gsc_scaler *scaler)
+{
+    for (size_t i = 0; i < scaler->record_count; i++)
+        record_free(scaler, scaler->records[i]);
+    free(scaler->records);
+    gsc_reports_free(scaler);
+}
+
+bool gsc_records_all_ready(const gsc_scaler *scaler)
+{
+    for (size_t i = 0; i < scaler->record_count; i++) {
+        if (scaler->records[i]->stage != GSC_STAGE_READY)
+            return false;
+    }
+    return true;
+}
+
+void gsc_records_rearm(gsc_scaler *scaler)
+{
+    for (size_t i = 0; i < scaler->record_count; i++) {
+        gsc_record *record = scaler->records[i];
+        record->stage = GSC_STAGE_READY;
+        record->found_inf = record->overflowed = record->comm_failed = false;
+    }
+    scaler->pending = (gsc_pending){0};
+    scaler->culprits[0] = '\0';
+}

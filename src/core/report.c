@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c: which gradients overflowed. Costs nothing while all are finite; memory is taken when an optimizer is first
+ * seen at a size, so that an overflow allocates nothing either. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/internal.h"
+
+/* Copies of names. Callers may hold pointers into a block until the next overflow, so one that is in use is replaced or
+ * freed only then. */
+struct gsc_names {
+    struct gsc_names *next;
+    size_t capacity, used;
+    char text[];
+};
+
+static size_t names_size(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t grads)
+{
+    if (!optimizer->name)
+        return 0;
+    size_t size = 0;
+    gsc_callback_begin(scaler);
+    for (size_t i = 0; i < grads; i++) {
+        const char *name = optimizer->name(optimizer->self, i);
+        size += name ? strlen(name) + 1 : 0;
+    }
+    gsc_callback_end(scaler);
+    return size;
+}
+
+gsc_status gsc_report_reserve(gsc_scaler *scaler, gsc_record *record, size_t grads)
+{
+    gsc_report *report = &record->report;
+    if (grads <= report->capacity)
+        return GSC_OK;
+    size_t size = names_size(scaler, record->optimizer, grads);
+    struct gsc_names *names = size > 0 ? malloc(sizeof *names + size) : NULL;
+    gsc_overflow *entries =
+        grads <= SIZE_MAX / sizeof *entries ? realloc(report->entries, grads * sizeof *entries) : NULL;
+    if (entries)
+        report->entries = entries;
+    if (!entries || (size > 0 && !names)) {
+        free(names);
+        return gsc_fail(GSC_ERR_MEMORY, "no memory for an overflow report on %zu gradients", grads);
+    }
+    if (names) {
+        *names = (struct gsc_names){.capacity = size};
+        free(report->spare);
+        report->spare = names;
+    }
+    report->capacity = grads;
+    return GSC_OK;
+}
+
+static void free_names(struct gsc_names *names)
+{
+    while (names) {
+        struct gsc_names *next = names->next;
+        free(names);
+        names = next;
+    }
+}
+
+static void report_clear(gsc_scaler *scaler, gsc_report *report)
+{
+    report->count = 0;
+    if (report->spare) {
+        free(report->names);
+        report->names = report->spare;
+        report->spare = NULL;
+    }
+    if (report->names)
+        report->names->used = 0;
+    free_names(scaler->forgotten_names);
+    scaler->forgotten_names = NULL;
+}
+
+void gsc_report_forget(gsc_scaler *scaler, gsc_report *report)
+{
+    if (report->names) {
+        report->names->next = scaler->forgotten_names;
+        scaler->forgotten_names = report->names;
+    }
+    free(report->spare);
+    free(report->entries);
+    *report = (gsc_report){0};
+}
+
+void gsc_reports_free(gsc_scaler *scaler) { free_names(scaler->forgotten_names); }
+
+/* Returns the copy; NULL where names have become longer than they were when the optimizer was first seen. */
+static const char *keep_name(struct gsc_names *names, const char *name)
+{
+    size_t size = name ? strlen(name) + 1 : 0;
+    if (!name || !names || size > names->capacity - names->used)
+        return NULL;
+    char *copy = memcpy(names->text + names->used, name, size);
+    names->used += size;
+    return copy;
+}
+
+static void read_gradients(gsc_scaler *scaler, gsc_record *record, double r)
+{
+    gsc_report *report = &record->report;
+    const gsc_optimizer *optimizer = record->optimizer;
+    for (size_t i = 0; i < record->grad_count; i++) {
+        gsc_callback_begin(scaler);
+        const DLTensor *grad = optimizer->grad(optimizer->self, i);
+        gsc_callback_end(scaler);
+        gsc_census census;
+        if (!grad || !gsc_tensor_census(grad, r, &census))
+            continue;
+        gsc_callback_begin(scaler);
+        const char *name = optimizer->name ? optimizer->name(optimizer->self, i) : NULL;
+        gsc_callback_end(scaler);
+        report->entries[report->count++] = (gsc_overflow){.index = i,
+                                                          .name = keep_name(report->names, name),
+                                                          .inf_count = census.inf_count,
+                                                          .nan_count = census.nan_count,
+                                                          .first_index = census.first_index};
+    }
+}
+
+static void add_words(gsc_scaler *scaler, const char *words)
+{
+    size_t length = strlen(scaler->culprits);
+    if (length > 0)
+        length += (size_t)snprintf(scaler->culprits + length, sizeof scaler->culprits - length, ", ");
+    if (length < sizeof scaler->culprits)
+        snprintf(scaler->culprits + length, sizeof scaler->culprits - length, "%s", words);
+}
+
+/* GSC_ERR_DIVERGED wants the names at update, when the optimizer may be forgotten: put them into words now. */
+static void describe(gsc_scaler *scaler, const gsc_report *report)
+{
+    enum { NAMED = 3, LONGEST = 80 };
+    char words[LONGEST + 32];
+    for (size_t i = 0; i < report->count && i < NAMED; i++) {
+        const gsc_overflow *entry = &report->entries[i];
+        const char *what = entry->nan_count == 0 ? "inf" : entry->inf_count == 0 ? "NaN" : "inf and NaN";
+        if (entry->name)
+            snprintf(words, sizeof words, "\"%.*s\" (%s)", LONGEST, entry->name, what);
+        else
+            snprintf(words, sizeof words, "gradient %zu (%s)", entry->index, what);
+        add_words(scaler, words);
+    }
+    if (report->count > NAMED) {
+        snprintf(words, sizeof words, "%zu more", report->count - NAMED);
+        add_words(scaler, words);
+    }
+}
+
+void gsc_report_overflow(gsc_scaler *scaler, gsc_record *record, double r, gsc_overflow_source source)
+{
+    report_clear(scaler, &record->report);
+    if (source == GSC_OVERFLOW_HERE) {
+        read_gradients(scaler, record, r);
+        describe(scaler, &record->report);
+    } else {
+        add_words(scaler, source == GSC_OVERFLOW_RECORDED ? "gradients that the caller checked (inf or NaN)"
+                                                          : "gradients of another rank (inf or NaN)");
+    }
+    gsc_emit(scaler, GSC_EVENT_OVERFLOW, scaler->stats.updates, record->optimizer);
+}
+
+size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,
+                            size_t capacity)
+{
+    const gsc_record *record = scaler ? gsc_record_find(scaler, optimizer) : NULL;
+    if (!record)
+        return 0;
+    size_t count = record->report.count < capacity ? record->report.count : capacity;
+    if (out && count > 0)
+        memcpy(out, record->report.entries, count * sizeof *out);
+    return record->report.count;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scaler.c: the public entry points of scaler.h: pointers, calls from callbacks, the floating-point environment, and
+ * the short functions whole. */
+#include <stdlib.h>
+
+#include "core/internal.h"
+#include "kernels/scale.h"
+
+static gsc_status null_argument(const char *caller, const char *argument)
+{
+    return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", caller, argument);
+}
+
+/* May this call change the scaler? */
+static gsc_status check_scaler(const gsc_scaler *scaler, const char *caller)
+{
+    if (!scaler)
+        return null_argument(caller, "scaler");
+    if (scaler->in_callback)
+        return gsc_fail(GSC_ERR_STATE,
+                        "%s: called from a callback of the same scaler; only functions that take it const "
+                        "may be",
+                        caller);
+    return GSC_OK;
+}
+
+static gsc_status check_optimizer(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
+{
+    GSC_TRY(check_scaler(scaler, caller));
+    if (!optimizer)
+        return null_argument(caller, "optimizer");
+    return GSC_CHECK_RESERVED(optimizer, caller, "optimizer");
+}
+
+/* Leaves the entry again, in the environment that the caller (or the last callback) left. */
+static gsc_status leave(const gsc_scaler *scaler, gsc_status status)
+{
+    gsc_fpenv_leave(scaler->caller_env);
+    return status;
+}
+
+static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
+{
+    gsc_scaler_options checked = options ? *options : gsc_scaler_options_default();
+    GSC_TRY(gsc_options_check(&checked));
+    gsc_scaler *scaler = calloc(1, sizeof *scaler);
+    if (!scaler)
+        return gsc_fail(GSC_ERR_MEMORY, "gsc_scaler_create: no memory for a scaler");
+    scaler->options = checked;
+    if (checked.comm) {
+        scaler->comm = *checked.comm;
+        scaler->options.comm = &scaler->comm;
+    }
+    scaler->scale = checked.enabled ? (float)checked.init_scale : 1.0f;
+    scaler->hysteresis_tracker = checked.hysteresis;
+    *out = scaler;
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_create(const gsc_scaler_options *options, gsc_scaler **out)
+{
+    if (!out)
+        return null_argument("gsc_scaler_create", "out");
+    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc_status status = create(options, out);
+    gsc_fpenv_leave(caller);
+    return status;
+}
+
+void gsc_scaler_destroy(gsc_scaler *scaler)
+{
+    if (!scaler || check_scaler(scaler, "gsc_scaler_destroy") != GSC_OK)
+        return;
+    gsc_records_free(scaler);
+    gsc_gradlist_free(&scaler->list);
+    free(scaler);
+}
+
+gsc_status gsc_scaler_scale(gsc_scaler *scaler, const DLTensor *in, DLTensor *out)
+{
+    GSC_TRY(check_scaler(scaler, "gsc_scaler_scale"));
+    scaler->caller_env = gsc_fpenv_enter();
+    gsc_status status = gsc_scale_check(in, out, 0, 0);
+    if (status == GSC_OK)
+        gsc_scale_apply(in, out, (double)scaler->scale);
+    return leave(scaler, status);
+}
+
+static gsc_status scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        GSC_TRY(gsc_scale_check(in[i], out[i], i, n));
+    for (size_t i = 0; i < n; i++)
+        gsc_scale_apply(in[i], out[i], (double)scaler->scale);
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_scale_list(gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
+{
+    const char *caller = "gsc_scaler_scale_list";
+    GSC_TRY(check_scaler(scaler, caller));
+    if (n > 0 && (!in || !out))
+        return null_argument(caller, in ? "out" : "in");
+    scaler->caller_env = gsc_fpenv_enter();
+    return leave(scaler, scale_list(scaler, in, out, n));
+}
+
+gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *out)
+{
+    const char *caller = "gsc_scaler_scale_view";
+    GSC_TRY(check_scaler(scaler, caller));
+    if (!out)
+        return null_argument(caller, "out");
+    GSC_TRY(gsc_check_device(device, caller));
+    *out = (DLTensor){.data = &scaler->scale, .device = device, .dtype = GSC_FLOAT32};
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_unscale"));
+    if (!scaler->options.enabled)
+        return GSC_OK;
+    scaler->caller_env = gsc_fpenv_enter();
+    return leave(scaler, gsc_do_unscale(scaler, optimizer));
+}
+
+gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
+{
+    GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_record"));
+    if (!scaler->options.enabled)
+        return GSC_OK;
+    scaler->caller_env = gsc_fpenv_enter();
+    return leave(scaler, gsc_do_record(scaler, optimizer, found_inf));
+}
+
+gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
+                           gsc_step_result *result)
+{
+    GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_step"));
+    scaler->caller_env = gsc_fpenv_enter();
+    return leave(scaler, gsc_do_step(scaler, optimizer, args, result));
+}
+
+gsc_status gsc_scaler_result(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result)
+{
+    const char *caller = "gsc_scaler_result";
+    GSC_TRY(check_optimizer(scaler, optimizer, caller));
+    if (!result)
+        return null_argument(caller, "result");
+    const gsc_record *record = gsc_record_find(scaler, optimizer);
+    if (!record || !record->has_result)
+        return gsc_fail(GSC_ERR_STATE, "%s: this optimizer has not stepped with this scaler", caller);
+    *result = record->result;
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm,
+                                     double norm_type, double *total_norm)
+{
+    GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_clip_grad_norm"));
+    scaler->caller_env = gsc_fpenv_enter();
+    double norm;
+    gsc_status status = gsc_do_clip(scaler, optimizer, max_norm, norm_type, &norm);
+    if (status == GSC_OK && total_norm)
+        *total_norm = norm;
+    return leave(scaler, status);
+}
+
+gsc_status gsc_scaler_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_skip"));
+    return scaler->options.enabled ? gsc_do_skip(scaler, optimizer) : GSC_OK;
+}
+
+gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_rearm"));
+    gsc_record *record = gsc_record_find(scaler, optimizer);
+    if (record) {
+        record->stage = GSC_STAGE_READY;
+        record->found_inf = false;
+    }
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_update(gsc_scaler *scaler)
+{
+    GSC_TRY(check_scaler(scaler, "gsc_scaler_update"));
+    if (!scaler->options.enabled)
+        return GSC_OK;
+    scaler->caller_env = gsc_fpenv_enter();
+    return leave(scaler, gsc_do_update(scaler));
+}
+
+gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
+{
+    GSC_TRY(check_scaler(scaler, "gsc_scaler_update_to"));
+    scaler->caller_env = gsc_fpenv_enter();
+    return leave(scaler, gsc_do_update_to(scaler, new_scale));
+}
+
+static gsc_status read_scale(const DLTensor *tensor, double *value)
+{
+    const char *caller = "gsc_scaler_update_to_tensor";
+    for (int i = 0; i < tensor->ndim; i++) {
+        if (!tensor->shape || tensor->shape[i] != 1)
+            return gsc_fail(GSC_ERR_VALUE, "%s: new_scale has not exactly one element", caller);
+    }
+    DLTensor copy = {
+        .data = value, .device = {kDLCPU, 0}, .ndim = tensor->ndim, .dtype = GSC_FLOAT64, .shape = tensor->shape};
+    gsc_status status = gsc_scale_check(tensor, &copy, 0, 0);
+    if (status != GSC_OK)
+        return gsc_fail(status, "%s: new_scale cannot be read: %s", caller, gsc_last_error());
+    gsc_scale_apply(tensor, &copy, 1.0);
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler, const DLTensor *new_scale)
+{
+    const char *caller = "gsc_scaler_update_to_tensor";
+    GSC_TRY(check_scaler(scaler, caller));
+    if (!new_scale)
+        return null_argument(caller, "new_scale");
+    scaler->caller_env = gsc_fpenv_enter();
+    double value = 0.0;
+    gsc_status status = read_scale(new_scale, &value);
+    return leave(scaler, status == GSC_OK ? gsc_do_update_to(scaler, value) : status);
+}
+
+void gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    if (check_scaler(scaler, "gsc_scaler_forget") == GSC_OK)
+        gsc_record_forget(scaler, optimizer);
+}
+
+gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream)
+{
+    const char *caller = "gsc_scaler_set_stream";
+    GSC_TRY(check_scaler(scaler, caller));
+    GSC_TRY(gsc_check_device(device, caller));
+    if (stream)
+        return gsc_fail(GSC_ERR_VALUE, "%s: stream is not NULL, but the CPU has no streams", caller);
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_set_growth_factor(gsc_scaler *scaler, double factor)
+{
+    const char *caller = "gsc_scaler_set_growth_factor";
+    GSC_TRY(check_scaler(scaler, caller));
+    scaler->caller_env = gsc_fpenv_enter();
+    gsc_status status = gsc_check_growth_factor(factor, caller);
+    if (status == GSC_OK)
+        scaler->options.growth_factor = factor;
+    return leave(scaler, status);
+}
+
+gsc_status gsc_scaler_set_backoff_factor(gsc_scaler *scaler, double factor)
+{
+    const char *caller = "gsc_scaler_set_backoff_factor";
+    GSC_TRY(check_scaler(scaler, caller));
+    scaler->caller_env = gsc_fpenv_enter();
+    gsc_status status = gsc_check_backoff_factor(factor, caller);
+    if (status == GSC_OK)
+        scaler->options.backoff_factor = factor;
+    return leave(scaler, status);
+}
+
+gsc_status gsc_scaler_set_growth_interval(gsc_scaler *scaler, int64_t interval)
+{
+    const char *caller = "gsc_scaler_set_growth_interval";
+    GSC_TRY(check_scaler(scaler, caller));
+    GSC_TRY(gsc_check_growth_interval(interval, caller));
+    scaler->options.growth_interval = interval;
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_load_state_dict(gsc_scaler *scaler, const gsc_scaler_state *in)
+{
+    const char *caller = "gsc_scaler_load_state_dict";
+    GSC_TRY(check_scaler(scaler, caller));
+    if (!in)
+        return null_argument(caller, "in");
+    scaler->caller_env = gsc_fpenv_enter();
+    return leave(scaler, gsc_do_load_state(scaler, in));
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* state.c: the state dict: everything that decides how a scaler goes on. */
+#include <float.h>
+#include <inttypes.h>
+
+#include "core/internal.h"
+
+gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out)
+{
+    if (!scaler || !out)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_state_dict: %s is NULL", scaler ? "out" : "scaler");
+    *out = (gsc_scaler_state){0};
+    if (!scaler->options.enabled)
+        return GSC_OK;
+    const gsc_scaler_options *options = &scaler->options;
+    out->scale = (double)scaler->scale;
+    out->growth_factor = options->growth_factor;
+    out->backoff_factor = options->backoff_factor;
+    out->growth_interval = options->growth_interval;
+    out->growth_tracker = scaler->growth_tracker;
+    out->min_scale = options->min_scale;
+    out->max_scale = options->max_scale;
+    out->hysteresis = options->hysteresis;
+    out->hysteresis_tracker = scaler->hysteresis_tracker;
+    out->consecutive_skips = scaler->stats.consecutive_skips;
+    return GSC_OK;
+}
+
+static bool is_empty(const gsc_scaler_state *state)
+{
+    return state->scale == 0.0 && state->growth_factor == 0.0 && state->backoff_factor == 0.0 &&
+           state->growth_interval == 0 && state->growth_tracker == 0 && state->min_scale == 0.0 &&
+           state->max_scale == 0.0 && state->hysteresis == 0 && state->hysteresis_tracker == 0 &&
+           state->consecutive_skips == 0;
+}
+
+static gsc_status check_count(const char *field, int64_t value)
+{
+    if (value >= 0)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_load_state_dict: %s is %" PRId64 ", allowed are 0 and more", field,
+                    value);
+}
+
+/* Zero keeps the scaler's own. */
+static gsc_status complete_limits(const gsc_scaler *scaler, gsc_scaler_state *state)
+{
+    const double least = (double)FLT_MIN, greatest = (double)FLT_MAX;
+    if (state->min_scale == 0.0)
+        state->min_scale = scaler->options.min_scale;
+    if (state->max_scale == 0.0)
+        state->max_scale = scaler->options.max_scale;
+    GSC_TRY(gsc_round_scale(&state->min_scale, least, greatest, "gsc_scaler_load_state_dict: min_scale"));
+    GSC_TRY(gsc_round_scale(&state->max_scale, least, greatest, "gsc_scaler_load_state_dict: max_scale"));
+    if (state->min_scale > state->max_scale)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_load_state_dict: min_scale is %.9g, above max_scale %.9g",
+                        state->min_scale, state->max_scale);
+    return gsc_round_scale(&state->scale, state->min_scale, state->max_scale, "gsc_scaler_load_state_dict: scale");
+}
+
+static gsc_status complete_hysteresis(const gsc_scaler *scaler, gsc_scaler_state *state)
+{
+    if (state->hysteresis == 0 && state->hysteresis_tracker == 0) {
+        state->hysteresis = scaler->options.hysteresis;
+        state->hysteresis_tracker = scaler->hysteresis_tracker;
+    }
+    if (state->hysteresis < 1)
+        return gsc_fail(GSC_ERR_VALUE,
+                        "gsc_scaler_load_state_dict: hysteresis is %d, allowed are integers >= 1, or 0 "
+                        "together with hysteresis_tracker 0 to keep the scaler's own",
+                        (int)state->hysteresis);
+    if (state->hysteresis_tracker < 0 || state->hysteresis_tracker > state->hysteresis)
+        return gsc_fail(GSC_ERR_VALUE,
+                        "gsc_scaler_load_state_dict: hysteresis_tracker is %d, allowed are 0 to "
+                        "hysteresis, which is %d",
+                        (int)state->hysteresis_tracker, (int)state->hysteresis);
+    return GSC_OK;
+}
+
+static gsc_status complete(const gsc_scaler *scaler, gsc_scaler_state *state)
+{
+    const char *what = "gsc_scaler_load_state_dict";
+    GSC_TRY(gsc_check_growth_factor(state->growth_factor, what));
+    GSC_TRY(gsc_check_backoff_factor(state->backoff_factor, what));
+    GSC_TRY(gsc_check_growth_interval(state->growth_interval, what));
+    GSC_TRY(check_count("growth_tracker", state->growth_tracker));
+    GSC_TRY(check_count("consecutive_skips", state->consecutive_skips));
+    GSC_TRY(complete_hysteresis(scaler, state));
+    return complete_limits(scaler, state);
+}
+
+static void adopt(gsc_scaler *scaler, const gsc_scaler_state *state)
+{
+    scaler->scale = (float)state->scale;
+    scaler->options.growth_factor = state->growth_factor;
+    scaler->options.backoff_factor = state->backoff_factor;
+    scaler->options.growth_interval = state->growth_interval;
+    scaler->options.min_scale = state->min_scale;
+    scaler->options.max_scale = state->max_scale;
+    scaler->options.hysteresis = state->hysteresis;
+    scaler->growth_tracker = state->growth_tracker;
+    scaler->hysteresis_tracker = state->hysteresis_tracker;
+    scaler->stats.consecutive_skips = state->consecutive_skips;
+    gsc_records_rearm(scaler);
+}
+
+gsc_status gsc_do_load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
+{
+    bool enabled = scaler->options.enabled;
+    gsc_scaler_state state = *in;
+    GSC_TRY(GSC_CHECK_RESERVED(in, "gsc_scaler_load_state_dict", "state"));
+    if (is_empty(in)) {
+        if (!enabled)
+            return GSC_OK;
+        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_load_state_dict: the state is empty; it may come from a disabled "
+                                       "scaler. Keep this scaler as it is, or save with an enabled one");
+    }
+    GSC_TRY(complete(scaler, &state));
+    if (!enabled)
+        return GSC_OK;
+    if (!gsc_records_all_ready(scaler))
+        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_load_state_dict: an iteration is under way; load after "
+                                       "gsc_scaler_update");
+    adopt(scaler, &state);
+    return GSC_OK;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c: check, then step or skip. */
+#include <math.h>
+
+#include "base/message.h"
+#include "core/internal.h"
+
+static const char caller[] = "gsc_scaler_step";
+
+/* One step under way. */
+typedef struct step_attempt {
+    gsc_scaler *scaler;
+    const gsc_optimizer *optimizer;
+    gsc_record *record;
+    const gsc_step_args *args;
+    double p; /* of the norm to clip to */
+    gsc_step_result result;
+} step_attempt;
+
+static bool wants_clip(const gsc_step_args *args) { return args->clip_norm > 0.0; }
+
+static gsc_status check_args(const gsc_step_args *args)
+{
+    GSC_TRY(GSC_CHECK_RESERVED(args, caller, "args"));
+    if (!(args->clip_norm >= 0.0))
+        return gsc_fail(GSC_ERR_VALUE, "%s: args.clip_norm is %.9g, allowed are 0 (no clipping) and more", caller,
+                        args->clip_norm);
+    if (!(args->clip_norm_type >= 0.0))
+        return gsc_fail(GSC_ERR_VALUE,
+                        "%s: args.clip_norm_type is %.9g, allowed are 0 (means 2) and more, infinity "
+                        "included",
+                        caller, args->clip_norm_type);
+    return GSC_OK;
+}
+
+/* Puts the optimizer's own message behind ours, or says that it left none. */
+static gsc_status optimizer_failed(const char *what, gsc_status status, bool has_message)
+{
+    if (has_message)
+        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s failed: %s", caller, what, gsc_last_error());
+    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s returned %s (%d) without a message", caller, what,
+                    gsc_status_name(status), (int)status);
+}
+
+static gsc_status call_step(step_attempt *attempt)
+{
+    gsc_step_result *result = &attempt->result;
+    const gsc_optimizer *optimizer = attempt->optimizer;
+    gsc_callback_begin(attempt->scaler);
+    uint64_t messages = gsc_message_count();
+    gsc_status status = optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
+    gsc_callback_end(attempt->scaler);
+    return status == GSC_OK ? GSC_OK : optimizer_failed("step", status, gsc_message_count() != messages);
+}
+
+static gsc_status call_step_scaled(step_attempt *attempt, double multiplier)
+{
+    const gsc_grad_scaling scaling = {.multiplier = multiplier};
+    gsc_step_result *result = &attempt->result;
+    const gsc_optimizer *optimizer = attempt->optimizer;
+    gsc_callback_begin(attempt->scaler);
+    uint64_t messages = gsc_message_count();
+    gsc_status status =
+        optimizer->step_scaled(optimizer->self, attempt->args, &scaling, &result->value, &result->has_value);
+    gsc_callback_end(attempt->scaler);
+    return status == GSC_OK ? GSC_OK : optimizer_failed("step_scaled", status, gsc_message_count() != messages);
+}
+
+static void finish(step_attempt *attempt, gsc_outcome outcome)
+{
+    attempt->result.outcome = outcome;
+    attempt->record->stage = GSC_STAGE_STEPPED;
+    attempt->scaler->stats.steps += outcome == GSC_STEPPED;
+    attempt->scaler->stats.skipped_steps += outcome == GSC_SKIPPED_OVERFLOW;
+}
+
+static bool must_skip(const gsc_record *record) { return record->found_inf || record->comm_failed; }
+
+static gsc_status skip_overflow(step_attempt *attempt)
+{
+    if (wants_clip(attempt->args))
+        attempt->result.grad_norm = isnan(attempt->record->max_abs) ? (double)NAN : (double)INFINITY;
+    finish(attempt, GSC_SKIPPED_OVERFLOW);
+    return GSC_OK;
+}
+
+/* The gradients are unscaled in place; `collected` ones are still in the scaler's list. */
+static gsc_status step_unscaled(step_attempt *attempt, bool collected)
+{
+    gsc_scaler *scaler = attempt->scaler;
+    attempt->result.max_abs = attempt->record->max_abs;
+    if (must_skip(attempt->record))
+        return skip_overflow(attempt);
+    if (wants_clip(attempt->args)) {
+        double max_norm = attempt->args->clip_norm, *norm = &attempt->result.grad_norm;
+        GSC_TRY(collected ? gsc_clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
+                          : gsc_clip_unscaled(scaler, attempt->optimizer, max_norm, attempt->p, caller, norm));
+    }
+    GSC_TRY(call_step(attempt));
+    finish(attempt, attempt->record->has_grads ? GSC_STEPPED : GSC_NO_GRADS);
+    return GSC_OK;
+}
+
+static gsc_status step_ready(step_attempt *attempt)
+{
+    const gsc_exam exam = {.caller = caller, .writes = true, .want_norm = wants_clip(attempt->args)};
+    GSC_TRY(gsc_examine(attempt->scaler, attempt->optimizer, &exam, &attempt->record));
+    return step_unscaled(attempt, true);
+}
+
+/* The gradients stay scaled: one reading pass checks them (and takes the norm), the optimizer multiplies on the fly. */
+static gsc_status step_fused(step_attempt *attempt)
+{
+    gsc_scaler *scaler = attempt->scaler;
+    double r = gsc_inverse_scale(scaler);
+    bool clips = wants_clip(attempt->args);
+    bool norm_on_the_way = clips && (attempt->p == 1.0 || attempt->p == 2.0 || isinf(attempt->p));
+    gsc_norm_sums sums = {0};
+    const gsc_exam exam = {
+        .caller = caller, .want_norm = clips, .p = norm_on_the_way ? attempt->p : 0.0, .sums = &sums};
+    GSC_TRY(gsc_examine(scaler, attempt->optimizer, &exam, &attempt->record));
+    attempt->result.max_abs = attempt->record->max_abs;
+    if (must_skip(attempt->record))
+        return skip_overflow(attempt);
+
+    double coefficient = 1.0;
+    if (clips) {
+        double *norm = &attempt->result.grad_norm;
+        gsc_status status = gsc_ranks_norm(scaler, r, attempt->p, norm_on_the_way ? &sums : NULL, norm);
+        if (status != GSC_OK)
+            return gsc_disagree(scaler, attempt->record, status);
+        coefficient = gsc_clip_coefficient(attempt->args->clip_norm, *norm);
+    }
+    if (!attempt->record->has_grads) {
+        attempt->record->stage = GSC_STAGE_UNSCALED;
+        GSC_TRY(call_step(attempt));
+        finish(attempt, GSC_NO_GRADS);
+        return GSC_OK;
+    }
+    GSC_TRY(call_step_scaled(attempt, r * coefficient));
+    finish(attempt, GSC_STEPPED);
+    return GSC_OK;
+}
+
+static gsc_status step_disabled(step_attempt *attempt)
+{
+    gsc_scaler *scaler = attempt->scaler;
+    GSC_TRY(gsc_record_get(scaler, attempt->optimizer, &attempt->record));
+    if (wants_clip(attempt->args))
+        GSC_TRY(gsc_clip_unscaled(scaler, attempt->optimizer, attempt->args->clip_norm, attempt->p, caller,
+                                  &attempt->result.grad_norm));
+    GSC_TRY(call_step(attempt));
+    scaler->stats.steps++;
+    return GSC_OK;
+}
+
+static gsc_status step_enabled(step_attempt *attempt)
+{
+    if (attempt->args->closure)
+        return gsc_fail(
+            GSC_ERR_STATE,
+            "%s: args.closure is set, but gradients of a re-evaluation would never be unscaled; pass NULL or "
+            "use a disabled scaler",
+            caller);
+    if (attempt->record && attempt->record->stage == GSC_STAGE_UNSCALED)
+        return step_unscaled(attempt, false);
+    GSC_TRY(gsc_require_ready(attempt->scaler, attempt->optimizer, caller));
+    return attempt->optimizer->step_scaled ? step_fused(attempt) : step_ready(attempt);
+}
+
+gsc_status gsc_do_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
+                       gsc_step_result *result)
+{
+    static const gsc_step_args plain;
+    step_attempt attempt = {.scaler = scaler,
+                            .optimizer = optimizer,
+                            .record = gsc_record_find(scaler, optimizer),
+                            .args = args ? args : &plain,
+                            .result.grad_norm = (double)NAN};
+    GSC_TRY(gsc_check_step(optimizer, caller));
+    GSC_TRY(check_args(attempt.args));
+    attempt.p = attempt.args->clip_norm_type == 0.0 ? 2.0 : attempt.args->clip_norm_type;
+    GSC_TRY(scaler->options.enabled ? step_enabled(&attempt) : step_disabled(&attempt));
+    if (!attempt.result.has_value)
+        attempt.result.value = 0.0;
+    attempt.record->result = attempt.result;
+    attempt.record->has_result = true;
+    if (result)
+        *result = attempt.result;
+    return GSC_OK;
+}
+
+gsc_status gsc_do_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    gsc_record *record = gsc_record_find(scaler, optimizer);
+    if (!record || record->stage != GSC_STAGE_UNSCALED)
+        GSC_TRY(gsc_require_ready(scaler, optimizer, "gsc_scaler_skip"));
+    GSC_TRY(gsc_record_get(scaler, optimizer, &record));
+    record->stage = GSC_STAGE_STEPPED;
+    scaler->pending.recorded = true;
+    return GSC_OK;
+}

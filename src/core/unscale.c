@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unscale.c: the check of one optimizer's gradients, with or without unscaling them, and what it leaves behind. */
+#include "core/internal.h"
+
+double gsc_inverse_scale(const gsc_scaler *scaler) { return 1.0 / (double)scaler->scale; }
+
+static gsc_stage stage_of(const gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    const gsc_record *record = gsc_record_find(scaler, optimizer);
+    return record ? record->stage : GSC_STAGE_READY;
+}
+
+gsc_status gsc_require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
+{
+    switch (stage_of(scaler, optimizer)) {
+    case GSC_STAGE_READY: return GSC_OK;
+    case GSC_STAGE_UNSCALED:
+        return gsc_fail(GSC_ERR_STATE,
+                        "%s: this optimizer's gradients are already unscaled since the last update; unscale once per "
+                        "iteration, and call gsc_scaler_update at its end",
+                        caller);
+    case GSC_STAGE_STEPPED: break;
+    }
+    return gsc_fail(GSC_ERR_STATE,
+                    "%s: this optimizer has already stepped since the last update; call gsc_scaler_update", caller);
+}
+
+static gsc_finding sweep(gsc_scaler *scaler, const gsc_exam *exam)
+{
+    double r = gsc_inverse_scale(scaler);
+    if (exam->writes)
+        return gsc_gradlist_unscale(&scaler->list, r);
+    if (exam->p == 0.0)
+        return gsc_gradlist_check(&scaler->list, r);
+    gsc_finding finding;
+    gsc_gradlist_norm(&scaler->list, r, exam->p, exam->sums, &finding);
+    return finding;
+}
+
+/* The verdict of all ranks becomes the optimizer's and the next update's. */
+static void settle(gsc_scaler *scaler, gsc_record *record, const gsc_verdict *verdict)
+{
+    record->comm_failed = false;
+    record->found_inf = verdict->found_inf;
+    record->overflowed |= verdict->found_inf;
+    scaler->pending.recorded = true;
+    scaler->pending.checked |= verdict->checked;
+    scaler->pending.overflow |= verdict->found_inf;
+}
+
+gsc_status gsc_disagree(gsc_scaler *scaler, gsc_record *record, gsc_status status)
+{
+    record->stage = GSC_STAGE_UNSCALED;
+    record->comm_failed = true;
+    scaler->pending.recorded = true;
+    return status;
+}
+
+gsc_status gsc_examine(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_exam *exam, gsc_record **out)
+{
+    const gsc_collection collection = {
+        .caller = exam->caller, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = exam->want_norm};
+    gsc_status status = gsc_collect(scaler, optimizer, &collection);
+    gsc_finding finding = {0};
+    if (status == GSC_OK)
+        finding = sweep(scaler, exam);
+    gsc_verdict verdict = {.found_inf = finding.found_inf,
+                           .checked = status == GSC_OK && scaler->list.count > 0,
+                           .failed = status != GSC_OK};
+    bool has_grads = verdict.checked;
+    gsc_status agreement = gsc_ranks_agree(scaler, &verdict);
+    GSC_TRY(status);
+
+    gsc_record *record = *out = gsc_record_find(scaler, optimizer); /* gsc_collect has made it known */
+    record->has_grads = has_grads;
+    record->max_abs = finding.max_abs;
+    if (agreement != GSC_OK)
+        return gsc_disagree(scaler, record, agreement);
+    if (exam->writes)
+        record->stage = GSC_STAGE_UNSCALED;
+    settle(scaler, record, &verdict);
+    if (verdict.found_inf)
+        gsc_report_overflow(scaler, record, exam->writes ? 1.0 : gsc_inverse_scale(scaler),
+                            finding.found_inf ? GSC_OVERFLOW_HERE : GSC_OVERFLOW_ELSEWHERE);
+    return GSC_OK;
+}
+
+gsc_status gsc_do_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    const gsc_exam exam = {.caller = "gsc_scaler_unscale", .writes = true};
+    gsc_record *record;
+    GSC_TRY(gsc_require_ready(scaler, optimizer, exam.caller));
+    return gsc_examine(scaler, optimizer, &exam, &record);
+}
+
+gsc_status gsc_do_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
+{
+    gsc_record *record;
+    GSC_TRY(gsc_require_ready(scaler, optimizer, "gsc_scaler_record"));
+    GSC_TRY(gsc_record_get(scaler, optimizer, &record));
+    gsc_verdict verdict = {.found_inf = found_inf, .checked = true};
+    gsc_status agreement = gsc_ranks_agree(scaler, &verdict);
+    record->has_grads = true;
+    record->max_abs = 0.0;
+    if (agreement != GSC_OK)
+        return gsc_disagree(scaler, record, agreement);
+    record->stage = GSC_STAGE_UNSCALED;
+    settle(scaler, record, &verdict);
+    if (verdict.found_inf)
+        gsc_report_overflow(scaler, record, 1.0, found_inf ? GSC_OVERFLOW_RECORDED : GSC_OVERFLOW_ELSEWHERE);
+    return GSC_OK;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* update.c: the end of an iteration: the scale's schedule. New scales are scale * factor in double, rounded once. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/internal.h"
+
+/* What an update did, told to the observer once the scaler is in its new state. */
+typedef struct scale_change {
+    bool backed_off, grew, at_min_scale;
+} scale_change;
+
+static float scaled_by(float scale, double factor) { return (float)((double)scale * factor); }
+
+static void back_off(gsc_scaler *scaler, scale_change *change)
+{
+    float least = (float)scaler->options.min_scale;
+    float reduced = scaled_by(scaler->scale, scaler->options.backoff_factor);
+    if (reduced < least)
+        reduced = least;
+    change->backed_off = reduced != scaler->scale;
+    change->at_min_scale = reduced == least && scaler->options.min_scale < scaler->options.init_scale;
+    scaler->scale = reduced;
+    scaler->stats.backoffs += change->backed_off;
+}
+
+/* A product beyond float32 is infinite, so also above max_scale. */
+static void grow(gsc_scaler *scaler, scale_change *change)
+{
+    float grown = scaled_by(scaler->scale, scaler->options.growth_factor);
+    if (grown > (float)scaler->options.max_scale)
+        return;
+    change->grew = grown != scaler->scale;
+    scaler->scale = grown;
+    scaler->stats.growths += change->grew;
+}
+
+/* apex's hysteresis: every overflow takes a credit, without credit it backs off, a clean update restores all. */
+static void after_overflow(gsc_scaler *scaler, scale_change *change)
+{
+    scaler->growth_tracker = 0;
+    scaler->stats.consecutive_skips++;
+    if (scaler->hysteresis_tracker > 0)
+        scaler->hysteresis_tracker--;
+    if (scaler->hysteresis_tracker == 0)
+        back_off(scaler, change);
+}
+
+static void after_clean(gsc_scaler *scaler, scale_change *change)
+{
+    scaler->stats.consecutive_skips = 0;
+    scaler->hysteresis_tracker = scaler->options.hysteresis;
+    if (scaler->growth_tracker < scaler->options.growth_interval - 1) {
+        scaler->growth_tracker++;
+        return;
+    }
+    scaler->growth_tracker = 0;
+    grow(scaler, change);
+}
+
+static void tell(gsc_scaler *scaler, const scale_change *change, int64_t update)
+{
+    if (change->backed_off)
+        gsc_emit(scaler, GSC_EVENT_BACKOFF, update, NULL);
+    if (change->at_min_scale)
+        gsc_emit(scaler, GSC_EVENT_AT_MIN_SCALE, update, NULL);
+    if (change->grew)
+        gsc_emit(scaler, GSC_EVENT_GROWTH, update, NULL);
+}
+
+static gsc_status diverged(const gsc_scaler *scaler, const char *culprits)
+{
+    return gsc_fail(GSC_ERR_DIVERGED,
+                    "gsc_scaler_update: %" PRId64 " iterations in a row overflowed (max_consecutive_skips is %" PRId64
+                    "); the scale is %.9g; in the last one: %s",
+                    scaler->stats.consecutive_skips, scaler->options.max_consecutive_skips, (double)scaler->scale,
+                    culprits);
+}
+
+gsc_status gsc_do_update(gsc_scaler *scaler)
+{
+    if (!scaler->pending.recorded && !scaler->pending.comm_failed)
+        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; unscale, record, "
+                                       "step or skip an optimizer first");
+    scale_change change = {false, false, false};
+    bool counts = !scaler->pending.comm_failed;
+    bool overflow = counts && scaler->pending.overflow;
+    if (overflow)
+        after_overflow(scaler, &change);
+    else if (counts && scaler->pending.checked)
+        after_clean(scaler, &change);
+
+    char culprits[sizeof scaler->culprits];
+    memcpy(culprits, scaler->culprits, sizeof culprits);
+    gsc_records_rearm(scaler);
+    tell(scaler, &change, scaler->stats.updates++);
+
+    int64_t limit = scaler->options.max_consecutive_skips;
+    if (overflow && limit > 0 && scaler->stats.consecutive_skips >= limit)
+        return diverged(scaler, culprits);
+    return GSC_OK;
+}
+
+gsc_status gsc_do_update_to(gsc_scaler *scaler, double new_scale)
+{
+    GSC_TRY(gsc_round_scale(&new_scale, scaler->options.min_scale, scaler->options.max_scale,
+                            "gsc_scaler_update_to: new_scale"));
+    if (!scaler->options.enabled)
+        return GSC_OK;
+    scaler->scale = (float)new_scale;
+    gsc_records_rearm(scaler);
+    scaler->stats.updates++;
+    return GSC_OK;
+}
