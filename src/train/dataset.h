@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dataset.h: what a loader needs to know of a data set. */
+#ifndef GSC_TRAIN_DATASET_H
+#define GSC_TRAIN_DATASET_H
+
+#include <stdint.h>
+
+#include "gradscaler/data.h"
+
+struct gsc_dataset {
+    size_t count;
+    size_t features;
+    int64_t classes; /* 0: regression */
+    size_t targets;  /* a row's; 0: classification */
+    /* Classification: bytes, a quarter of what floats would take. */
+    uint8_t *pixels; /* [count, features] */
+    uint8_t *labels; /* [count] */
+    /* Regression. */
+    float *x; /* [count, features] */
+    float *y; /* [count, targets] */
+};
+
+#endif

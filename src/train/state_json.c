@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gradscaler/state_json.h"
+
+#include <float.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fpenv.h"
+
+#define TO_JSON "gsc_scaler_state_to_json"
+#define FROM_JSON "gsc_scaler_state_from_json"
+#define TWO_TO_63 9223372036854775808.0
+
+/* 17 significant digits give every double back. */
+#define WRITE_FLAGS JSON_REAL_PRECISION(17)
+
+void gsc_free(void *memory) { free(memory); }
+
+static bool set_real(json_t *object, const char *key, double value)
+{
+    return json_object_set_new(object, key, json_real(value)) == 0;
+}
+
+static bool set_integer(json_t *object, const char *key, int64_t value)
+{
+    return json_object_set_new(object, key, json_integer(value)) == 0;
+}
+
+static bool is_empty(const gsc_scaler_state *state)
+{
+    return state->scale == 0.0 && state->growth_factor == 0.0 && state->backoff_factor == 0.0 &&
+           state->growth_interval == 0 && state->growth_tracker == 0 && state->min_scale == 0.0 &&
+           state->max_scale == 0.0 && state->hysteresis == 0 && state->hysteresis_tracker == 0 &&
+           state->consecutive_skips == 0;
+}
+
+/* Zero is "keep", which a key that is not there says too. */
+static bool set_extras(json_t *object, const gsc_scaler_state *state)
+{
+    bool done = true;
+    bool own_credit = state->hysteresis != 0 && state->hysteresis_tracker != state->hysteresis;
+    if (state->min_scale != 0.0 && state->min_scale != FLT_MIN)
+        done = done && set_real(object, "min_scale", state->min_scale);
+    if (state->max_scale != 0.0 && state->max_scale != FLT_MAX)
+        done = done && set_real(object, "max_scale", state->max_scale);
+    if ((state->hysteresis != 0 && state->hysteresis != 1) || own_credit) /* the tracker means nothing alone */
+        done = done && set_integer(object, "hysteresis", state->hysteresis);
+    if (own_credit)
+        done = done && set_integer(object, "hysteresis_tracker", state->hysteresis_tracker);
+    if (state->consecutive_skips != 0)
+        done = done && set_integer(object, "consecutive_skips", state->consecutive_skips);
+    return done;
+}
+
+static bool set_state(json_t *object, const gsc_scaler_state *state)
+{
+    return is_empty(state) ||
+           (set_real(object, "scale", state->scale) && set_real(object, "growth_factor", state->growth_factor) &&
+            set_real(object, "backoff_factor", state->backoff_factor) &&
+            set_integer(object, "growth_interval", state->growth_interval) &&
+            set_integer(object, "_growth_tracker", state->growth_tracker) && set_extras(object, state));
+}
+
+static gsc_status check_writable(const gsc_scaler_state *state)
+{
+    if (!state)
+        return gsc_fail(GSC_ERR_VALUE, TO_JSON ": state is NULL");
+    const struct {
+        const char *key;
+        double value;
+    } reals[] = {{"scale", state->scale},
+                 {"growth_factor", state->growth_factor},
+                 {"backoff_factor", state->backoff_factor},
+                 {"min_scale", state->min_scale},
+                 {"max_scale", state->max_scale}};
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        if (!isfinite(reals[i].value))
+            return gsc_fail(GSC_ERR_VALUE, TO_JSON ": %s is %g, JSON has finite numbers only", reals[i].key,
+                            reals[i].value);
+    for (size_t i = 0; i < sizeof state->reserved / sizeof state->reserved[0]; i++)
+        if (state->reserved[i] != 0)
+            return gsc_fail(GSC_ERR_VALUE, TO_JSON ": reserved[%zu] is not 0; zero the struct before filling it", i);
+    return GSC_OK;
+}
+
+/* Into memory of free()'s: jansson's own may come from an allocator that the host has given it. */
+static char *print_object(const json_t *object)
+{
+    size_t size = json_dumpb(object, NULL, 0, WRITE_FLAGS);
+    char *text = size > 0 ? malloc(size + 1) : NULL;
+    if (!text)
+        return NULL;
+    if (json_dumpb(object, text, size, WRITE_FLAGS) != size) {
+        free(text);
+        return NULL;
+    }
+    text[size] = '\0';
+    return text;
+}
+
+char *gsc_scaler_state_to_json(const gsc_scaler_state *state)
+{
+    if (check_writable(state) != GSC_OK)
+        return NULL;
+    gsc_fpenv caller = gsc_fpenv_enter();
+    json_t *object = json_object();
+    char *text = object && set_state(object, state) ? print_object(object) : NULL;
+    json_decref(object);
+    gsc_fpenv_leave(caller);
+    if (!text)
+        gsc_fail(GSC_ERR_MEMORY, TO_JSON ": out of memory");
+    return text;
+}
+
+static const char *type_name(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER:
+    case JSON_REAL: return "a number";
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    case JSON_NULL: return "null";
+    }
+    return "of unknown type";
+}
+
+static gsc_status find_number(const json_t *object, const char *key, const json_t **value)
+{
+    *value = json_object_get(object, key);
+    if (!*value)
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is missing", key);
+    if (!json_is_number(*value))
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %s, it must be a number", key, type_name(*value));
+    return GSC_OK;
+}
+
+static gsc_status get_real(const json_t *object, const char *key, double *out)
+{
+    const json_t *value;
+    gsc_status status = find_number(object, key, &value);
+    if (status == GSC_OK)
+        *out = json_number_value(value);
+    return status;
+}
+
+static gsc_status get_integer(const json_t *object, const char *key, int64_t least, int64_t greatest, int64_t *out)
+{
+    const json_t *value;
+    gsc_status status = find_number(object, key, &value);
+    if (status != GSC_OK)
+        return status;
+    int64_t integer;
+    if (json_is_real(value)) {
+        double real = json_real_value(value);
+        if (real != floor(real))
+            return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %.17g, it must be an integer", key, real);
+        if (!(real >= -TWO_TO_63 && real < TWO_TO_63))
+            return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %.17g, it must be %lld to %lld", key, real,
+                            (long long)least, (long long)greatest);
+        integer = (int64_t)real;
+    } else {
+        integer = json_integer_value(value);
+    }
+    if (integer < least || integer > greatest)
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %lld, it must be %lld to %lld", key, (long long)integer,
+                        (long long)least, (long long)greatest);
+    *out = integer;
+    return GSC_OK;
+}
+
+static gsc_status get_int64(const json_t *object, const char *key, int64_t *out)
+{
+    return get_integer(object, key, INT64_MIN, INT64_MAX, out);
+}
+
+static gsc_status get_int32(const json_t *object, const char *key, int32_t *out)
+{
+    int64_t integer = 0;
+    gsc_status status = get_integer(object, key, INT32_MIN, INT32_MAX, &integer);
+    if (status == GSC_OK)
+        *out = (int32_t)integer;
+    return status;
+}
+
+/* PyTorch's name, or the one without the underscore. */
+static gsc_status get_growth_tracker(const json_t *object, int64_t *out)
+{
+    static const char key[] = "_growth_tracker", other_key[] = "growth_tracker";
+    if (!json_object_get(object, other_key))
+        return get_int64(object, key, out);
+    int64_t other = 0;
+    gsc_status status = get_int64(object, other_key, &other);
+    *out = other;
+    if (status == GSC_OK && json_object_get(object, key))
+        status = get_int64(object, key, out);
+    if (status == GSC_OK && *out != other)
+        status = gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %lld but %s is %lld; give one of them", key,
+                          (long long)*out, other_key, (long long)other);
+    return status;
+}
+
+static gsc_status get_required(const json_t *object, gsc_scaler_state *state)
+{
+    gsc_status status = get_real(object, "scale", &state->scale);
+    if (status == GSC_OK)
+        status = get_real(object, "growth_factor", &state->growth_factor);
+    if (status == GSC_OK)
+        status = get_real(object, "backoff_factor", &state->backoff_factor);
+    if (status == GSC_OK)
+        status = get_int64(object, "growth_interval", &state->growth_interval);
+    if (status == GSC_OK)
+        status = get_growth_tracker(object, &state->growth_tracker);
+    return status;
+}
+
+static gsc_status get_extras(const json_t *object, gsc_scaler_state *state)
+{
+    gsc_status status = GSC_OK;
+    if (json_object_get(object, "min_scale"))
+        status = get_real(object, "min_scale", &state->min_scale);
+    if (status == GSC_OK && json_object_get(object, "max_scale"))
+        status = get_real(object, "max_scale", &state->max_scale);
+    if (status == GSC_OK && json_object_get(object, "hysteresis"))
+        status = get_int32(object, "hysteresis", &state->hysteresis);
+    int32_t credit = state->hysteresis;
+    if (status == GSC_OK && json_object_get(object, "hysteresis_tracker"))
+        status = get_int32(object, "hysteresis_tracker", &credit);
+    state->hysteresis_tracker = state->hysteresis != 0 ? credit : 0;
+    if (status == GSC_OK && json_object_get(object, "consecutive_skips"))
+        status = get_int64(object, "consecutive_skips", &state->consecutive_skips);
+    return status;
+}
+
+static gsc_status read_object(const json_t *object, gsc_scaler_state *state)
+{
+    if (!json_is_object(object))
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": the text is %s, it must be an object", type_name(object));
+    if (json_object_size(object) == 0)
+        return GSC_OK;
+    gsc_status status = get_required(object, state);
+    return status == GSC_OK ? get_extras(object, state) : status;
+}
+
+gsc_status gsc_scaler_state_from_json(const char *text, gsc_scaler_state *out)
+{
+    if (!text || !out)
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is NULL", text ? "out" : "text");
+    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc_scaler_state state = {0};
+    gsc_status status;
+    json_error_t error;
+    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (object)
+        status = read_object(object, &state);
+    else if (error.text[0] == '\0') /* how jansson's parser tells that it has no memory */
+        status = gsc_fail(GSC_ERR_MEMORY, FROM_JSON ": out of memory");
+    else
+        status = gsc_fail(GSC_ERR_VALUE, FROM_JSON ": line %d, column %d: %s", error.line, error.column, error.text);
+    json_decref(object);
+    gsc_fpenv_leave(caller);
+    if (status == GSC_OK)
+        *out = state;
+    return status;
+}
