@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optim_kernels.h: the element loops of the optimizers.
+ *
+ * Formulas and their order are PyTorch's (torch/optim/sgd.py, adam.py, adamw.py: the single-tensor forms). Coefficients
+ * are computed in double, rounded once to the parameter's dtype, and every operation below rounds once in that dtype:
+ * the same bits on every instruction set. No multiply-add is fused, which PyTorch's vectorised code does in places.
+ * Each loop reads grad, param and state once and writes param and state once; grad is never written.
+ *
+ * All start with  g = grad * multiplier,  which is exact for multiplier 1: what a scaler's unscale would have stored.
+ *
+ * SGD        if weight_decay != 0:  g = g + weight_decay * p
+ *            if momentum != 0:      buf = history * buf + gain * g;  g = nesterov ? g + momentum * buf : buf
+ *            p = p - lr * g
+ *   history = momentum and gain = 1 - dampening; 0 and 1 in a parameter's first step, where PyTorch sets buf = g.
+ *
+ * Adam(W)    p = shrink * p                                  AdamW: 1 - lr * weight_decay; Adam: 1
+ *            if weight_decay != 0:  g = g + weight_decay * p                     (Adam only)
+ *            m = lerp(m, g, 1 - beta1)
+ *            v = beta2 * v + ((1 - beta2) * g) * g
+ *            p = p - (step_size * m) / (sqrt(v) / bias_correction2_sqrt + eps)
+ *   lerp(a, b, w) is a + w * (b - a) for w < 0.5, else b - (1 - w) * (b - a), as torch.lerp has it.
+ *   step_size = lr / (1 - beta1^t), bias_correction2_sqrt = sqrt(1 - beta2^t), t = this parameter's step, from 1. */
+#ifndef GSC_TRAIN_OPTIM_KERNELS_H
+#define GSC_TRAIN_OPTIM_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct gsc_sgd_rule {
+    double lr, weight_decay, momentum, history, gain;
+    bool nesterov;
+} gsc_sgd_rule;
+
+typedef struct gsc_adam_rule {
+    double weight_decay, shrink, beta1, beta2, eps, step_size, bias_correction2_sqrt;
+} gsc_adam_rule;
+
+typedef union gsc_optim_rule {
+    gsc_sgd_rule sgd;
+    gsc_adam_rule adam;
+} gsc_optim_rule;
+
+/* One parameter's step: compact arrays of its dtype that do not overlap. */
+typedef struct gsc_update {
+    void *param;
+    const void *grad;
+    void *state[2]; /* SGD: momentum buffer, if any; Adam: m, v */
+    double multiplier;
+    gsc_optim_rule rule;
+} gsc_update;
+
+/* Applies elements [first, first + count). */
+typedef void gsc_update_kernel(const gsc_update *update, size_t first, size_t count);
+
+typedef struct gsc_update_kernels {
+    gsc_update_kernel *sgd, *sgd_momentum, *adam;
+} gsc_update_kernels;
+
+/* float32 or float64 parameters. */
+const gsc_update_kernels *gsc_update_kernels_for(bool is_double);
+
+#endif
