@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train.h: the whole of libgradscaler-train: tensors, tape, autocast, layers, optimizers and data. */
+#ifndef GRADSCALER_TRAIN_H
+#define GRADSCALER_TRAIN_H
+
+#include "gradscaler/autocast.h"
+#include "gradscaler/data.h"
+#include "gradscaler/gradscaler.h"
+#include "gradscaler/nn.h"
+#include "gradscaler/ops.h"
+#include "gradscaler/optim.h"
+#include "gradscaler/random.h"
+#include "gradscaler/state_json.h"
+#include "gradscaler/tensor.h"
+
+#endif
