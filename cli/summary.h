@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* summary.h: what a finished run prints on stdout. */
+#ifndef CLI_SUMMARY_H
+#define CLI_SUMMARY_H
+
+#include "evaluate.h"
+#include "loop.h"
+
+typedef struct summary {
+    loop_result loop;
+    evaluation before, after; /* over the whole training set */
+    double test_accuracy;     /* NaN for a regression */
+    double seconds;           /* of the whole run */
+} summary;
+
+/* For people: aligned lines. */
+void summary_print(const train_run *run, const summary *s);
+
+/* One JSON object on one line. false, after a line on stderr: it could not be made. */
+bool summary_print_json(const train_run *run, const summary *s);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* value.h: the kinds of value that an option takes: how each is read, and how its allowed values are told. */
+#ifndef CLI_VALUE_H
+#define CLI_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The allowed values; each kind reads its own fields. */
+typedef struct value_range {
+    const char *const *choices; /* the allowed words, ends in NULL */
+    double low, high;           /* real numbers; see open */
+    bool open;                  /* low and high themselves are not allowed */
+    int64_t least, most;        /* whole numbers */
+} value_range;
+
+typedef struct value_kind {
+    /* Reads the whole text into *field; false, and nothing written: not an allowed value. */
+    bool (*parse)(const value_range *range, const char *text, void *field);
+    /* Writes the allowed values in words. */
+    void (*describe)(const value_range *range, char *out, size_t size);
+} value_kind;
+
+extern const value_kind value_choice;  /* int32_t: index of the word */
+extern const value_kind value_real;    /* double */
+extern const value_kind value_integer; /* int64_t */
+extern const value_kind value_text;    /* const char *, not empty */
+
+#endif
