@@ -6,7 +6,10 @@
  *     gsc_fpenv caller = gsc_fpenv_enter();
  *     … arithmetic …
  *     gsc_fpenv_leave(caller);      // before any callback, so that it runs in the caller's environment
- */
+ *
+ * Compilers do not know that arithmetic depends on the environment: what happens in registers alone may be moved across
+ * both calls. Arithmetic in functions of other files, and from memory to memory of others, stays; elsewhere pass the
+ * inputs and the results through gsc_fpenv_pin. */
 #ifndef GSC_BASE_FPENV_H
 #define GSC_BASE_FPENV_H
 
@@ -69,4 +72,12 @@ static inline gsc_fpenv gsc_fpenv_enter(void)
 static inline void gsc_fpenv_leave(gsc_fpenv caller) { fesetenv(&caller); }
 
 #endif
+
+/* The same value; arithmetic that it comes from or goes into stays on its side of this. */
+static inline double gsc_fpenv_pin(double value)
+{
+    volatile double pinned = value;
+    return pinned;
+}
+
 #endif

@@ -27,7 +27,7 @@ static gsc_status collect(gsc_gradlist *list, DLTensor *const *grads, size_t n, 
 static double reciprocal(double scale)
 {
     gsc_fpenv caller = gsc_fpenv_enter();
-    double r = 1.0 / scale;
+    double r = gsc_fpenv_pin(1.0 / gsc_fpenv_pin(scale));
     gsc_fpenv_leave(caller);
     return r;
 }
@@ -132,7 +132,7 @@ static void clamp_all(const gsc_gradlist *list, double limit)
     gsc_sweep sweep = {.list = list, .kernels = gsc_kernels()->clamp, .stores = true};
     gsc_fpenv caller = gsc_fpenv_enter();
     for (int kind = 0; kind < GSC_KINDS; kind++)
-        sweep.factor[kind] = rounded_down((gsc_kind)kind, limit);
+        sweep.factor[kind] = gsc_fpenv_pin(rounded_down((gsc_kind)kind, gsc_fpenv_pin(limit)));
     gsc_fpenv_leave(caller);
     gsc_sweep_run(&sweep, max_bits);
 }

@@ -2,9 +2,11 @@
 #include "kernels/layout.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "kernels/overlap.h"
 
 /* No tensor spans more bytes, and sums of a few spans do not overflow. */
@@ -26,61 +28,70 @@ const char *gsc_place_text(const gsc_place *place, char *text, size_t size)
     return text;
 }
 
+/* Fails with the place in front of the message. Out of the way of what succeeds. */
+__attribute__((cold, noinline)) GSC_PRINTF(3, 4) static gsc_status
+    refuse(const gsc_place *place, gsc_status status, const char *format, ...)
+{
+    char where[PLACE_SIZE], text[GSC_MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return gsc_fail(status, "%s %s", gsc_place_text(place, where, sizeof where), text);
+}
+
 bool gsc_kind_of(DLDataType dtype, gsc_kind *kind)
 {
-    const DLDataType known[GSC_KINDS] = {
-        [GSC_F32] = GSC_FLOAT32, [GSC_F64] = GSC_FLOAT64, [GSC_BF16] = GSC_BFLOAT16, [GSC_F16] = GSC_FLOAT16};
-    for (int k = 0; k < GSC_KINDS; k++)
-        if (dtype.code == known[k].code && dtype.bits == known[k].bits && dtype.lanes == known[k].lanes) {
-            *kind = (gsc_kind)k;
-            return true;
-        }
-    return false;
+    if (dtype.lanes != 1)
+        return false;
+    if (dtype.code == kDLFloat && (dtype.bits == 32 || dtype.bits == 64 || dtype.bits == 16))
+        *kind = dtype.bits == 32 ? GSC_F32 : dtype.bits == 64 ? GSC_F64 : GSC_F16;
+    else if (dtype.code == kDLBfloat && dtype.bits == 16)
+        *kind = GSC_BF16;
+    else
+        return false;
+    return true;
 }
 
 static gsc_status check_dtype(DLDataType dtype, const gsc_view_rules *rules, const gsc_place *place, gsc_kind *kind)
 {
-    char where[PLACE_SIZE];
     if (dtype.code == kDLComplex)
-        return gsc_fail(GSC_ERR_UNSUPPORTED,
-                        "%s is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
-                        "real view of it",
-                        gsc_place_text(place, where, sizeof where), dtype.bits);
+        return refuse(place, GSC_ERR_UNSUPPORTED,
+                      "is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
+                      "real view of it",
+                      dtype.bits);
     if (!gsc_kind_of(dtype, kind))
-        return gsc_fail(GSC_ERR_VALUE,
-                        "%s has a dtype with code %d, %d bits, %d lanes; allowed are float32, float64, bfloat16 and "
-                        "float16 with 1 lane",
-                        gsc_place_text(place, where, sizeof where), dtype.code, dtype.bits, dtype.lanes);
+        return refuse(place, GSC_ERR_VALUE,
+                      "has a dtype with code %d, %d bits, %d lanes; allowed are float32, float64, bfloat16 and "
+                      "float16 with 1 lane",
+                      dtype.code, dtype.bits, dtype.lanes);
     if (*kind == GSC_F16 && !rules->allow_fp16)
-        return gsc_fail(GSC_ERR_VALUE,
-                        "%s is float16; keep the parameters (and so their gradients) in float32 and run only the "
-                        "forward pass in float16, or set allow_fp16_grads",
-                        gsc_place_text(place, where, sizeof where));
+        return refuse(place, GSC_ERR_VALUE,
+                      "is float16; keep the parameters (and so their gradients) in float32 and run only the "
+                      "forward pass in float16, or set allow_fp16_grads");
     return GSC_OK;
 }
 
 /* Counts the elements; 0 where a size is 0, whatever the others are. */
 static gsc_status check_shape(const DLTensor *tensor, const gsc_place *place, size_t element_size, size_t *count)
 {
-    char where[PLACE_SIZE];
     if (tensor->ndim < 0 || tensor->ndim > GSC_MAX_NDIM)
-        return gsc_fail(GSC_ERR_VALUE, "%s has ndim %d; allowed are 0 to %d",
-                        gsc_place_text(place, where, sizeof where), (int)tensor->ndim, GSC_MAX_NDIM);
+        return refuse(place, GSC_ERR_VALUE, "has ndim %d; allowed are 0 to %d", (int)tensor->ndim, GSC_MAX_NDIM);
     if (tensor->ndim > 0 && !tensor->shape)
-        return gsc_fail(GSC_ERR_VALUE, "%s has ndim %d but shape is NULL", gsc_place_text(place, where, sizeof where),
-                        (int)tensor->ndim);
+        return refuse(place, GSC_ERR_VALUE, "has ndim %d but shape is NULL", (int)tensor->ndim);
     bool empty = false, overflow = false;
     int64_t product = 1;
     for (int d = 0; d < tensor->ndim; d++) {
         if (tensor->shape[d] < 0)
-            return gsc_fail(GSC_ERR_VALUE, "%s has shape[%d] = %" PRId64 "; sizes are 0 or more",
-                            gsc_place_text(place, where, sizeof where), d, tensor->shape[d]);
+            return refuse(place, GSC_ERR_VALUE, "has shape[%d] = %" PRId64 "; sizes are 0 or more", d,
+                          tensor->shape[d]);
         empty |= tensor->shape[d] == 0;
         overflow |= __builtin_mul_overflow(product, tensor->shape[d], &product);
     }
-    if (!empty && (overflow || product > MAX_SPAN / (int64_t)element_size))
-        return gsc_fail(GSC_ERR_VALUE, "%s has a shape with more elements than memory can hold",
-                        gsc_place_text(place, where, sizeof where));
+    int64_t bytes;
+    overflow |= __builtin_mul_overflow(product, (int64_t)element_size, &bytes);
+    if (!empty && (overflow || bytes > MAX_SPAN))
+        return refuse(place, GSC_ERR_VALUE, "has a shape with more elements than memory can hold");
     *count = empty ? 0 : (size_t)product;
     return GSC_OK;
 }
@@ -88,19 +99,18 @@ static gsc_status check_shape(const DLTensor *tensor, const gsc_place *place, si
 static gsc_status check_data(const DLTensor *tensor, const gsc_place *place, size_t element_size, size_t count,
                              char **start)
 {
-    char where[PLACE_SIZE];
     if (!tensor->data)
-        return gsc_fail(GSC_ERR_VALUE, "%s has elements but data is NULL", gsc_place_text(place, where, sizeof where));
+        return refuse(place, GSC_ERR_VALUE, "has elements but data is NULL");
     uintptr_t address, end;
     if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset, &address) ||
         __builtin_add_overflow(address, count * element_size, &end))
-        return gsc_fail(GSC_ERR_VALUE,
-                        "%s has data %p, byte_offset %" PRIu64 " and %zu elements: they reach past the end of memory",
-                        gsc_place_text(place, where, sizeof where), tensor->data, tensor->byte_offset, count);
-    if (address % element_size != 0)
-        return gsc_fail(GSC_ERR_VALUE,
-                        "%s begins at %p (data + byte_offset), which is not aligned for its elements of %zu bytes",
-                        gsc_place_text(place, where, sizeof where), (void *)address, element_size);
+        return refuse(place, GSC_ERR_VALUE,
+                      "has data %p, byte_offset %" PRIu64 " and %zu elements: they reach past the end of memory",
+                      tensor->data, tensor->byte_offset, count);
+    if ((address & (element_size - 1)) != 0)
+        return refuse(place, GSC_ERR_VALUE,
+                      "begins at %p (data + byte_offset), which is not aligned for its elements of %zu bytes",
+                      (void *)address, element_size);
     *start = (char *)tensor->data + tensor->byte_offset;
     return GSC_OK;
 }
@@ -133,50 +143,46 @@ static bool span_fits(const DLTensor *tensor, const char *start, size_t element_
            (uintptr_t)above * element_size < UINTPTR_MAX - (uintptr_t)start - element_size;
 }
 
-static gsc_status check_strides(const DLTensor *tensor, const gsc_view_rules *rules, const gsc_place *place,
-                                gsc_view *view)
+/* Apart, so that compact tensors do not pay for its stack. */
+__attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor, const gsc_view_rules *rules,
+                                                          const gsc_place *place, gsc_view *view)
 {
-    char where[PLACE_SIZE];
     if (!span_fits(tensor, view->start, gsc_kind_size(view->kind)))
-        return gsc_fail(GSC_ERR_VALUE, "%s has strides that reach beyond memory",
-                        gsc_place_text(place, where, sizeof where));
+        return refuse(place, GSC_ERR_VALUE, "has strides that reach beyond memory");
     gsc_layout layout;
     gsc_layout_collapse(tensor, view->kind, &layout);
     view->start = layout.data;
     view->dense = layout.ndim == 1 && layout.stride[0] == 1;
     gsc_overlap overlap = rules->writes ? gsc_self_overlap(&layout) : GSC_DISJOINT;
     if (overlap == GSC_OVERLAPPING)
-        return gsc_fail(GSC_ERR_VALUE,
-                        "%s has strides that reach an element more than once, and it would be written; make a "
-                        "compact copy of it",
-                        gsc_place_text(place, where, sizeof where));
+        return refuse(place, GSC_ERR_VALUE,
+                      "has strides that reach an element more than once, and it would be written; make a "
+                      "compact copy of it");
     if (overlap == GSC_UNDECIDED)
-        return gsc_fail(GSC_ERR_VALUE,
-                        "%s has strides too irregular to tell whether they reach an element more than once, and it "
-                        "would be written; make a compact copy of it",
-                        gsc_place_text(place, where, sizeof where));
+        return refuse(place, GSC_ERR_VALUE,
+                      "has strides too irregular to tell whether they reach an element more than once, and it "
+                      "would be written; make a compact copy of it");
     return GSC_OK;
 }
 
 gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, const gsc_place *place, gsc_view *out)
 {
-    gsc_view view = {.tensor = tensor, .dense = true};
-    gsc_status status = check_dtype(tensor->dtype, rules, place, &view.kind);
+    gsc_status status = check_dtype(tensor->dtype, rules, place, &out->kind);
     if (status != GSC_OK)
         return status;
     if (tensor->device.device_type != kDLCPU) {
-        char where[PLACE_SIZE];
-        return gsc_fail(GSC_ERR_DEVICE, "%s is on device type %d; served is the CPU (type %d)",
-                        gsc_place_text(place, where, sizeof where), (int)tensor->device.device_type, (int)kDLCPU);
+        return refuse(place, GSC_ERR_DEVICE, "is on device type %d; served is the CPU (type %d)",
+                      (int)tensor->device.device_type, (int)kDLCPU);
     }
-    size_t element_size = gsc_kind_size(view.kind);
-    status = check_shape(tensor, place, element_size, &view.count);
-    if (status == GSC_OK && view.count > 0)
-        status = check_data(tensor, place, element_size, view.count, &view.start);
-    if (status == GSC_OK && view.count > 0 && !is_compact(tensor))
-        status = check_strides(tensor, rules, place, &view);
-    if (status == GSC_OK)
-        *out = view;
+    size_t element_size = gsc_kind_size(out->kind);
+    out->tensor = tensor;
+    out->start = NULL;
+    out->dense = true;
+    status = check_shape(tensor, place, element_size, &out->count);
+    if (status == GSC_OK && out->count > 0)
+        status = check_data(tensor, place, element_size, out->count, &out->start);
+    if (status == GSC_OK && out->count > 0 && !is_compact(tensor))
+        status = check_strides(tensor, rules, place, out);
     return status;
 }
 

@@ -42,7 +42,7 @@ typedef struct gsc_view {
 bool gsc_kind_of(DLDataType dtype, gsc_kind *kind);
 
 /* Checks everything that a loop relies on: dtype, device, shape, extent, data, alignment, and with rules->writes that
- * no element is reached twice. tensor must not be NULL. */
+ * no element is reached twice. tensor must not be NULL. After an error *out is unspecified. */
 gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, const gsc_place *place, gsc_view *out);
 
 /* The place in words, into text; returns text. */

@@ -42,6 +42,7 @@ INLINE int64_t magnitude_f64(double value) { return (int64_t)(double_bits(value)
 INLINE uint64_t scan_f32(float *x, size_t n, float r, bool store)
 {
     int32_t max = 0;
+#pragma GCC unroll 4
     for (size_t i = 0; i < n; i++) {
         float y = x[i] * r;
         if (store)
@@ -55,6 +56,7 @@ INLINE uint64_t scan_f32(float *x, size_t n, float r, bool store)
 INLINE uint64_t scan_f64(double *x, size_t n, double r, bool store)
 {
     int64_t max = 0;
+#pragma GCC unroll 4
     for (size_t i = 0; i < n; i++) {
         double y = x[i] * r;
         if (store)

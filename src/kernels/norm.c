@@ -88,7 +88,7 @@ int gsc_gradlist_norm_exponent(const gsc_gradlist *list, double r, double p)
     int exponent = INT_MIN / 2;
     if (max_abs > 0.0 && isfinite(max_abs)) {
         gsc_fpenv caller = gsc_fpenv_enter();
-        (void)frexp(max_abs, &exponent);
+        (void)gsc_fpenv_pin(frexp(gsc_fpenv_pin(max_abs), &exponent));
         gsc_fpenv_leave(caller);
     }
     return exponent;
@@ -97,18 +97,18 @@ int gsc_gradlist_norm_exponent(const gsc_gradlist *list, double r, double p)
 void gsc_gradlist_norm(const gsc_gradlist *list, double r, double p, gsc_norm_sums *sums, gsc_finding *finding)
 {
     gsc_finding found = {.found_inf = false, .max_abs = 0.0};
-    gsc_partial total = {.sums = {0.0, 0.0, 0.0}};
     sums->p = p;
+    sums->sums[0] = sums->sums[1] = sums->sums[2] = 0.0;
     if (isinf(p)) {
         found = gsc_gradlist_check(list, r);
     } else if (list->count > 0) {
         found = has_kernel(p) ? sweep_sums(list, r, p) : sweep_powers(list, r, sums);
         gsc_fpenv caller = gsc_fpenv_enter();
-        total = add_partials(list->sums, gsc_gradlist_blocks(list));
+        gsc_partial total = add_partials(list->sums, gsc_gradlist_blocks(list));
+        for (int bin = 0; bin < 3; bin++)
+            sums->sums[bin] = gsc_fpenv_pin(total.sums[bin]);
         gsc_fpenv_leave(caller);
     }
-    for (int bin = 0; bin < 3; bin++)
-        sums->sums[bin] = total.sums[bin];
     sums->max_abs = found.max_abs;
     if (finding)
         *finding = found;
@@ -142,7 +142,7 @@ static double norm_of(const gsc_norm_sums *sums)
 double gsc_norm_from_sums(const gsc_norm_sums *sums)
 {
     gsc_fpenv caller = gsc_fpenv_enter();
-    double norm = norm_of(sums);
+    double norm = gsc_fpenv_pin(norm_of(sums));
     gsc_fpenv_leave(caller);
     return isnan(norm) ? (double)NAN : norm;
 }
@@ -152,7 +152,7 @@ double gsc_clip_coefficient(double max_norm, double norm)
     if (!isfinite(norm))
         return 1.0;
     gsc_fpenv caller = gsc_fpenv_enter();
-    double coefficient = max_norm / (norm + 1e-6);
+    double coefficient = gsc_fpenv_pin(gsc_fpenv_pin(max_norm) / (gsc_fpenv_pin(norm) + 1e-6));
     gsc_fpenv_leave(caller);
     return coefficient < 1.0 ? coefficient : 1.0;
 }

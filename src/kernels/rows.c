@@ -6,8 +6,7 @@
 
 void gsc_rows_begin(gsc_rows *rows, const gsc_layout *layout, size_t first, size_t count)
 {
-    rows->layout = layout;
-    rows->left = count;
+    *rows = (gsc_rows){.layout = layout, .left = count};
     for (int d = 0; d < layout->ndim; d++) {
         rows->index[d] = (int64_t)(first % (size_t)layout->shape[d]);
         first /= (size_t)layout->shape[d];

@@ -10,15 +10,30 @@
 
 enum { CHUNK = 256 }; /* elements at a time; losses mostly have one */
 
-static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const char *where)
+/* Where a pair stands, in words: made only for a message, since scaling a loss costs less than printing. */
+typedef struct pair_text {
+    char text[64];
+} pair_text;
+
+static pair_text describe_pair(const gsc_place *pair)
+{
+    pair_text where;
+    if (pair->listed)
+        snprintf(where.text, sizeof where.text, "%s: pair %zu", pair->caller, pair->index);
+    else
+        snprintf(where.text, sizeof where.text, "%s", pair->caller);
+    return where;
+}
+
+static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const gsc_place *pair)
 {
     if (in->ndim != out->ndim)
-        return gsc_fail(GSC_ERR_VALUE, "%s: in has ndim %d, out has %d; allowed is the same shape", where,
-                        (int)in->ndim, (int)out->ndim);
+        return gsc_fail(GSC_ERR_VALUE, "%s: in has ndim %d, out has %d; allowed is the same shape",
+                        describe_pair(pair).text, (int)in->ndim, (int)out->ndim);
     for (int d = 0; d < in->ndim; d++)
         if (in->shape[d] != out->shape[d])
             return gsc_fail(GSC_ERR_VALUE, "%s: in has shape[%d] = %lld, out has %lld; allowed is the same shape",
-                            where, d, (long long)in->shape[d], (long long)out->shape[d]);
+                            describe_pair(pair).text, d, (long long)in->shape[d], (long long)out->shape[d]);
     return GSC_OK;
 }
 
@@ -27,13 +42,13 @@ static bool is_wider(gsc_kind out, gsc_kind in)
     return (out == GSC_F32 || out == GSC_F64) && gsc_kind_size(out) > gsc_kind_size(in);
 }
 
-static gsc_status check_kinds(gsc_kind in, gsc_kind out, const char *where)
+static gsc_status check_kinds(gsc_kind in, gsc_kind out, const gsc_place *pair)
 {
     static const char *const names[GSC_KINDS] = {"float32", "float64", "bfloat16", "float16"};
     if (in == out || is_wider(out, in))
         return GSC_OK;
     return gsc_fail(GSC_ERR_VALUE, "%s: in is %s, out is %s; allowed for out are the dtype of in and wider floats",
-                    where, names[in], names[out]);
+                    describe_pair(pair).text, names[in], names[out]);
 }
 
 static bool same_view(const gsc_layout *a, const gsc_layout *b)
@@ -43,7 +58,7 @@ static bool same_view(const gsc_layout *a, const gsc_layout *b)
            memcmp(a->stride, b->stride, bytes) == 0;
 }
 
-static gsc_status check_overlap(const gsc_view *in, const gsc_view *out, const char *where)
+static gsc_status check_overlap(const gsc_view *in, const gsc_view *out, const gsc_place *pair)
 {
     gsc_layout a, b;
     gsc_layout_logical(in->tensor, in->kind, &a);
@@ -55,7 +70,7 @@ static gsc_status check_overlap(const gsc_view *in, const gsc_view *out, const c
     if (gsc_pair_overlap(&a, &b) == GSC_DISJOINT)
         return GSC_OK;
     return gsc_fail(GSC_ERR_VALUE, "%s: in and out overlap in memory; allowed are the same view and disjoint ones",
-                    where);
+                    describe_pair(pair).text);
 }
 
 gsc_status gsc_scale_check(const DLTensor *in, const DLTensor *out, size_t index, size_t total)
@@ -73,15 +88,11 @@ gsc_status gsc_scale_check(const DLTensor *in, const DLTensor *out, size_t index
         status = gsc_view_check(out, &writes, &out_place, &to);
     if (status != GSC_OK)
         return status;
-    if (total == 0)
-        snprintf(where, sizeof where, "%s", caller);
-    else
-        snprintf(where, sizeof where, "%s: pair %zu", caller, index);
-    status = check_shapes(in, out, where);
+    status = check_shapes(in, out, &in_place);
     if (status == GSC_OK)
-        status = check_kinds(from.kind, to.kind, where);
+        status = check_kinds(from.kind, to.kind, &in_place);
     if (status == GSC_OK && from.count > 0)
-        status = check_overlap(&from, &to, where);
+        status = check_overlap(&from, &to, &in_place);
     return status;
 }
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/fpenv.h"
 
@@ -75,6 +76,10 @@ void gsc_gradlist_visit(const gsc_gradlist *list, size_t index, size_t elements_
     size_t end = elements - first > elements_per_task ? first + elements_per_task : elements;
     for (size_t v = find_view(list, first); v < list->count && list->views[v].first_element < end; v++) {
         const gsc_view *view = &list->views[v];
+        if (view->first_element >= first && view->count <= end - view->first_element) {
+            visit(ctx, view, 0, view->count);
+            continue;
+        }
         size_t from = first > view->first_element ? whole_blocks(first - view->first_element) : 0;
         size_t to = whole_blocks(end - view->first_element);
         to = to < view->count ? to : view->count;
@@ -139,9 +144,12 @@ static void sweep_strided(batch *b, const gsc_view *view, size_t from, size_t to
 static void sweep_dense(batch *b, const gsc_view *view, size_t from, size_t to)
 {
     size_t size = gsc_kind_size(view->kind);
-    size_t step = b->sweep->partials ? GSC_BLOCK : to - from;
-    for (; from < to; from += step)
-        add_run(b, view->kind, view->start + from * size, to - from < step ? to - from : step,
+    if (!b->sweep->partials) {
+        add_run(b, view->kind, view->start + from * size, to - from, 0);
+        return;
+    }
+    for (; from < to; from += GSC_BLOCK)
+        add_run(b, view->kind, view->start + from * size, to - from < GSC_BLOCK ? to - from : GSC_BLOCK,
                 view->first_block + from / GSC_BLOCK);
 }
 
@@ -156,7 +164,10 @@ static void sweep_part(void *ctx, const gsc_view *view, size_t from, size_t to)
 static void sweep_task(void *ctx, size_t index)
 {
     shared *all = ctx;
-    batch b = {.sweep = all->sweep, .count = 0};
+    batch b; /* its runs need no initial value, and small lists notice */
+    b.sweep = all->sweep;
+    b.count = 0;
+    memset(b.max_bits, 0, sizeof b.max_bits);
     gsc_gradlist_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
     flush(&b);
     for (int kind = 0; kind < GSC_KINDS; kind++) {
@@ -194,7 +205,9 @@ gsc_finding gsc_finding_from_bits(const uint64_t max_bits[GSC_KINDS])
     gsc_finding finding = {.found_inf = false, .max_abs = 0.0};
     gsc_fpenv caller = gsc_fpenv_enter();
     for (int kind = 0; kind < GSC_KINDS; kind++) {
-        double value = value_of_bits((gsc_kind)kind, max_bits[kind]);
+        if (max_bits[kind] == 0)
+            continue;
+        double value = gsc_fpenv_pin(value_of_bits((gsc_kind)kind, max_bits[kind]));
         finding.found_inf |= max_bits[kind] >= gsc_kind_infinity((gsc_kind)kind);
         if (value > finding.max_abs || isnan(value))
             finding.max_abs = value;

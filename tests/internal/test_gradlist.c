@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of tensors: the same bits as one element at a time, for every layout, number of threads and instruction set;
+ * duplicates once; nothing lost when memory runs out. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "elements.h"
+#include "expect.h"
+#include "kernels/gradlist.h"
+#include "kernels/kernels.h"
+#include "layouts.h"
+#include "sanitizer_options.h"
+
+static const gsc_gradlist_rules writes = {.writes = true, .allow_fp16 = true, .caller = "gsc_scaler_unscale"};
+static const gsc_gradlist_rules reads = {.writes = false, .allow_fp16 = true, .caller = "gsc_scaler_unscale"};
+
+static void fill_list(gsc_gradlist *list, DLTensor *tensors, size_t n, const gsc_gradlist_rules *rules)
+{
+    expect_ok(gsc_gradlist_begin(list, n));
+    for (size_t i = 0; i < n; i++)
+        expect_ok(gsc_gradlist_add(list, &tensors[i], i, NULL, rules));
+    expect_ok(gsc_gradlist_finish(list, true));
+}
+
+enum { TENSORS = 9, MEMORY = 1 << 21 };
+
+/* Tensors of all dtypes and layouts, some longer than a task, over one piece of memory. */
+typedef struct zoo {
+    DLTensor tensors[TENSORS];
+    int64_t shapes[TENSORS][3], strides[TENSORS][3];
+    unsigned char *memory;
+    size_t used;
+} zoo;
+
+static void add_animal(zoo *z, int index, DLDataType dtype, const int64_t shape[3], const int64_t strides[3],
+                       int64_t reach)
+{
+    memcpy(z->shapes[index], shape, sizeof z->shapes[index]);
+    memcpy(z->strides[index], strides, sizeof z->strides[index]);
+    z->tensors[index] = tensor_over(z->memory + z->used, dtype, 3, z->shapes[index], z->strides[index]);
+    z->used += ((size_t)reach * dtype.bits / 8 + 15) / 16 * 16;
+    assert_true(z->used <= MEMORY);
+}
+
+static void fill_zoo(zoo *z)
+{
+    z->memory = aligned_alloc(64, MEMORY);
+    z->used = 0;
+    const DLDataType dtypes[4] = {GSC_FLOAT32, GSC_FLOAT64, GSC_BFLOAT16, GSC_FLOAT16};
+    add_animal(z, 0, dtypes[0], (int64_t[]){1, 1, 70001}, (int64_t[]){1, 1, 1}, 70001);     /* compact */
+    add_animal(z, 1, dtypes[1], (int64_t[]){50, 41, 10}, (int64_t[]){1, 50, 2050}, 20500);  /* transposed */
+    add_animal(z, 2, dtypes[2], (int64_t[]){3, 100, 5}, (int64_t[]){800, 8, 1}, 2400);      /* first 5 columns */
+    add_animal(z, 3, dtypes[3], (int64_t[]){2, 70, 100}, (int64_t[]){8000, 110, 1}, 16000); /* long rows with gaps */
+    add_animal(z, 4, dtypes[0], (int64_t[]){1, 1, 1}, (int64_t[]){5, 6, 7}, 1);
+    add_animal(z, 5, dtypes[0], (int64_t[]){1, 99, 90}, (int64_t[]){1, 3, 300}, 27000); /* every third */
+    add_animal(z, 6, dtypes[2], (int64_t[]){1, 1, 40000}, (int64_t[]){1, 1, 1}, 40000);
+    add_animal(z, 7, dtypes[3], (int64_t[]){1, 1, 4097}, (int64_t[]){1, 1, 1}, 4097);
+    add_animal(z, 8, dtypes[0], (int64_t[]){9, 1, 1000}, (int64_t[]){1010, 1, 1}, 9090);
+    uint64_t seed = 99;
+    for (size_t i = 0; i < MEMORY; i += 8) {
+        uint64_t bits = next_random(&seed) & UINT64_C(0xbfffbfffbfffbfff); /* no greatest exponents: all finite */
+        memcpy(z->memory + i, &bits, sizeof bits);
+    }
+}
+
+static char *element_at(const DLTensor *tensor, int64_t k)
+{
+    char *element = tensor->data;
+    for (int d = tensor->ndim - 1; d >= 0; d--) {
+        element += k % tensor->shape[d] * tensor->strides[d] * tensor->dtype.bits / 8;
+        k /= tensor->shape[d];
+    }
+    return element;
+}
+
+/* Rule 4, one element at a time. Returns the magnitude of the result. */
+static double unscale_element(const DLTensor *tensor, int64_t k, double r)
+{
+    DLTensor one = {.data = element_at(tensor, k), .dtype = tensor->dtype};
+    if (dtype_is(tensor->dtype, GSC_FLOAT64)) {
+        element_set(&one, 0, element_get(&one, 0) * r);
+    } else {
+        volatile float x = (float)element_get(&one, 0);
+        volatile float y = x * (float)r;
+        element_set(&one, 0, (double)y);
+    }
+    return fabs(element_get(&one, 0));
+}
+
+static double unscale_reference(zoo *z, double r)
+{
+    double max_abs = 0;
+    for (int t = 0; t < TENSORS; t++) {
+        const DLTensor *tensor = &z->tensors[t];
+        for (int64_t k = 0; k < tensor->shape[0] * tensor->shape[1] * tensor->shape[2]; k++)
+            max_abs = fmax(max_abs, unscale_element(tensor, k, r));
+    }
+    return max_abs;
+}
+
+static const int32_t thread_counts[] = {1, 2, 3, 8};
+
+static void test_unscale_of_everything(void **state)
+{
+    (void)state;
+    const double r = 1.0 / 3.0;
+    zoo expected;
+    fill_zoo(&expected);
+    double max_abs = unscale_reference(&expected, r);
+    const gsc_kernel_table *table;
+    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++)
+        for (size_t t = 0; t < 4; t++) {
+            gsc_kernels_select(table->isa);
+            gsc_set_num_threads(thread_counts[t]);
+            zoo found;
+            fill_zoo(&found);
+            gsc_gradlist list = {.count = 0};
+            fill_list(&list, found.tensors, TENSORS, &writes);
+            gsc_finding checked = gsc_gradlist_check(&list, r), finding = gsc_gradlist_unscale(&list, r);
+            assert_memory_equal(found.memory, expected.memory, MEMORY);
+            assert_false(finding.found_inf || checked.found_inf);
+            assert_true(finding.max_abs == max_abs && checked.max_abs == max_abs);
+            gsc_gradlist_free(&list);
+            free(found.memory);
+        }
+    free(expected.memory);
+    gsc_set_num_threads(0);
+    gsc_kernels_select(gsc_kernels_present(0)->isa);
+}
+
+static void test_norm_has_the_same_bits_everywhere(void **state)
+{
+    (void)state;
+    zoo z;
+    fill_zoo(&z);
+    double reference[2] = {0, 0};
+    const gsc_kernel_table *table;
+    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++)
+        for (size_t t = 0; t < 4; t++)
+            for (int p = 1; p <= 2; p++) {
+                gsc_kernels_select(table->isa);
+                gsc_set_num_threads(thread_counts[t]);
+                gsc_gradlist list = {.count = 0};
+                fill_list(&list, z.tensors, TENSORS, &reads);
+                gsc_norm_sums sums = {.exponent = 0};
+                gsc_finding finding;
+                gsc_gradlist_norm(&list, 1.0 / 1024, p, &sums, &finding);
+                double norm = gsc_norm_from_sums(&sums);
+                if (isa == 0 && t == 0)
+                    reference[p - 1] = norm;
+                assert_true(norm == reference[p - 1] && norm > finding.max_abs);
+                gsc_gradlist_free(&list);
+            }
+    free(z.memory);
+    gsc_set_num_threads(0);
+    gsc_kernels_select(gsc_kernels_present(0)->isa);
+}
+
+static void test_one_leaves_every_bit(void **state)
+{
+    (void)state;
+    const uint32_t signalling[4] = {0x7f800001, 0xff812345, 0x00000001, 0x7f800000};
+    uint32_t data[4];
+    memcpy(data, signalling, sizeof data);
+    const int64_t four = 4;
+    DLTensor tensor = tensor_over(data, GSC_FLOAT32, 1, &four, NULL);
+    gsc_gradlist list = {.count = 0};
+    fill_list(&list, &tensor, 1, &writes);
+    gsc_finding finding = gsc_gradlist_unscale(&list, 1.0);
+    assert_true(finding.found_inf && isnan(finding.max_abs));
+    assert_memory_equal(data, signalling, sizeof data);
+    gsc_gradlist_multiply(&list, 1.0);
+    assert_memory_equal(data, signalling, sizeof data);
+    gsc_gradlist_free(&list);
+}
+
+static void test_what_a_finding_says(void **state)
+{
+    (void)state;
+    float single[3] = {1, -7, 2};
+    double twice[2] = {3, -9};
+    const int64_t three = 3, two = 2;
+    DLTensor tensors[2] = {tensor_over(single, GSC_FLOAT32, 1, &three, NULL),
+                           tensor_over(twice, GSC_FLOAT64, 1, &two, NULL)};
+    gsc_gradlist list = {.count = 0};
+    fill_list(&list, tensors, 2, &reads);
+    gsc_finding finding = gsc_gradlist_check(&list, 0.5);
+    assert_true(!finding.found_inf && finding.max_abs == 4.5);
+    single[1] = -INFINITY;
+    finding = gsc_gradlist_check(&list, 0.5);
+    assert_true(finding.found_inf && isinf(finding.max_abs));
+    twice[0] = (double)NAN;
+    finding = gsc_gradlist_check(&list, 0.5);
+    assert_true(finding.found_inf && isnan(finding.max_abs));
+    single[1] = 3e38f;
+    twice[0] = 0;
+    assert_true(gsc_gradlist_check(&list, 2.0).found_inf); /* only the product overflows */
+    assert_false(gsc_gradlist_check(&list, 1.0).found_inf);
+    list.count = 0;
+    finding = gsc_gradlist_check(&list, 1.0);
+    assert_true(!finding.found_inf && finding.max_abs == 0);
+    gsc_gradlist_free(&list);
+}
+
+static void test_duplicates_are_processed_once(void **state)
+{
+    (void)state;
+    enum { DATA = 64 };
+    float data[DATA];
+    for (int i = 0; i < DATA; i++)
+        data[i] = 8;
+    const int64_t compact[] = {4, 6}, transposed[] = {6, 4}, transposed_strides[] = {1, 6}, flat[] = {24};
+    const int64_t slice[] = {4, 3}, slice_strides[] = {6, 1}, upside_down[] = {-6, 1};
+    DLTensor tensors[] = {
+        tensor_over(data + 30, GSC_FLOAT32, 2, slice, slice_strides),
+        tensor_over(data, GSC_FLOAT32, 2, compact, NULL),
+        tensor_over(data, GSC_FLOAT32, 2, transposed, transposed_strides), /* the same 24 */
+        tensor_over(data, GSC_FLOAT32, 1, flat, NULL),                     /* again */
+        tensor_over(data + 30 + 18, GSC_FLOAT32, 2, slice, upside_down),   /* the first's elements */
+        tensor_over(data + 30, GSC_FLOAT32, 2, slice, slice_strides),
+    };
+    gsc_gradlist list = {.count = 0};
+    fill_list(&list, tensors, 6, &writes);
+    assert_int_equal(list.count, 2);
+    gsc_gradlist_unscale(&list, 0.5);
+    for (int i = 0; i < DATA; i++)
+        assert_true(data[i] == (i < 24 || (i >= 30 && i < 54 && i % 6 < 3) ? 4.0f : 8.0f));
+    gsc_gradlist_free(&list);
+}
+
+static void test_many_duplicates(void **state)
+{
+    (void)state;
+    enum { N = 3000 };
+    float *data = calloc(N, sizeof *data);
+    DLTensor *tensors = calloc(2 * N, sizeof *tensors);
+    const int64_t one = 1;
+    for (size_t i = 0; i < 2 * N; i++) /* descending, each twice */
+        tensors[i] = tensor_over(data + (2 * N - 1 - i) % N, GSC_FLOAT32, 1, &one, NULL);
+    for (size_t i = 0; i < N; i++)
+        data[i] = (float)i;
+    gsc_gradlist list = {.count = 0};
+    fill_list(&list, tensors, 2 * N, &writes);
+    assert_int_equal(list.count, N);
+    gsc_gradlist_multiply(&list, 2.0);
+    for (size_t i = 0; i < N; i++)
+        assert_true(data[i] == 2 * (float)i);
+    gsc_gradlist_free(&list);
+    free(tensors);
+    free(data);
+}
+
+static void test_absent_and_empty(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {3, 0};
+    DLTensor empty = tensor_over(NULL, GSC_FLOAT32, 2, shape, NULL);
+    gsc_gradlist list = {.count = 0};
+    expect_ok(gsc_gradlist_begin(&list, 2));
+    expect_ok(gsc_gradlist_add(&list, NULL, 0, "absent", &writes));
+    expect_ok(gsc_gradlist_add(&list, &empty, 1, "empty", &writes));
+    expect_ok(gsc_gradlist_finish(&list, true));
+    assert_int_equal(list.count, 0);
+    assert_false(gsc_gradlist_unscale(&list, 0.5).found_inf);
+    for (int k = 0; k < 4; k++) {
+        double p = (double[]){1, 2, 3, (double)INFINITY}[k];
+        gsc_norm_sums sums = {.exponent = gsc_gradlist_norm_exponent(&list, 1.0, p)};
+        gsc_gradlist_norm(&list, 1.0, p, &sums, NULL);
+        assert_true(gsc_norm_from_sums(&sums) == 0);
+    }
+    gsc_gradlist_free(&list);
+}
+
+static void test_refusals_name_the_gradient(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {2}, zero_stride[] = {0};
+    float data[2] = {1, 2};
+    DLTensor overlapping = tensor_over(data, GSC_FLOAT32, 1, shape, zero_stride);
+    DLTensor half = tensor_over(data, GSC_FLOAT16, 1, shape, NULL);
+    const gsc_gradlist_rules no_fp16 = {.writes = true, .caller = "gsc_scaler_unscale"};
+    gsc_gradlist list = {.count = 0};
+    expect_ok(gsc_gradlist_begin(&list, 2));
+    expect_error(GSC_ERR_VALUE, gsc_gradlist_add(&list, &overlapping, 3, "fc.weight", &writes),
+                 "gsc_scaler_unscale: gradient 3 (\"fc.weight\") has strides");
+    expect_error(GSC_ERR_VALUE, gsc_gradlist_add(&list, &half, 4, NULL, &no_fp16),
+                 "gsc_scaler_unscale: gradient 4 is float16", "float32");
+    expect_ok(gsc_gradlist_add(&list, &overlapping, 3, "fc.weight", &reads));
+    expect_ok(gsc_gradlist_finish(&list, false));
+    assert_int_equal(list.count, 1);
+    gsc_gradlist_free(&list);
+}
+
+static void test_too_many(void **state)
+{
+    (void)state;
+    gsc_gradlist list = {.count = 0};
+    expect_ok(gsc_gradlist_begin(&list, 5));
+    size_t capacity = list.capacity;
+    expect_error(GSC_ERR_MEMORY, gsc_gradlist_begin(&list, SIZE_MAX), "out of memory");
+    expect_error(GSC_ERR_MEMORY, gsc_gradlist_begin(&list, SIZE_MAX / 2), "out of memory");
+    assert_int_equal(list.capacity, capacity);
+    expect_ok(gsc_gradlist_begin(&list, 5));
+    /* Views that read one element very often. */
+    float data = 1;
+    const int64_t often = INT64_MAX / 64, zero = 0;
+    DLTensor tensor = tensor_over(&data, GSC_FLOAT32, 1, &often, &zero);
+    expect_ok(gsc_gradlist_add(&list, &tensor, 0, NULL, &reads));
+    expect_error(GSC_ERR_MEMORY, gsc_gradlist_finish(&list, true), "norm");
+    gsc_gradlist_free(&list);
+}
+
+static void test_census(void **state)
+{
+    (void)state;
+    enum { ROWS = 300, COLUMNS = 400 };
+    float *data = calloc(ROWS * COLUMNS, sizeof *data);
+    const int64_t shape[] = {COLUMNS, ROWS}, strides[] = {1, COLUMNS},
+                  one = 1; /* transposed: index = column * ROWS + row */
+    DLTensor tensor = tensor_over(data, GSC_FLOAT32, 2, shape, strides);
+    gsc_census census;
+    for (int32_t threads = 1; threads <= 3; threads++) {
+        gsc_set_num_threads(threads);
+        assert_false(gsc_tensor_census(&tensor, 0.5, &census));
+        assert_true(census.inf_count == 0 && census.nan_count == 0 && census.first_index == 0);
+        data[7 * COLUMNS + 5] = INFINITY;
+        data[2 * COLUMNS + 399] = -INFINITY;
+        data[100 * COLUMNS + 200] = NAN;
+        data[3] = 3e38f;
+        assert_true(gsc_tensor_census(&tensor, 0.5, &census));
+        assert_int_equal(census.inf_count, 2);
+        assert_int_equal(census.nan_count, 1);
+        assert_int_equal(census.first_index, 5 * ROWS + 7);
+        assert_true(gsc_tensor_census(&tensor, 2.0, &census)); /* now a product overflows */
+        assert_int_equal(census.inf_count, 3);
+        assert_int_equal(census.first_index, 3 * ROWS);
+        memset(data, 0, ROWS * COLUMNS * sizeof *data);
+    }
+    data[(ROWS - 1) * COLUMNS + COLUMNS - 1] = INFINITY; /* the last one */
+    assert_true(gsc_tensor_census(&tensor, 1.0, &census));
+    assert_int_equal(census.first_index, ROWS * COLUMNS - 1);
+    gsc_set_num_threads(0);
+    free(data);
+    uint16_t half = 0x7bff; /* 65504 */
+    tensor = tensor_over(&half, GSC_FLOAT16, 1, &one, NULL);
+    assert_false(gsc_tensor_census(&tensor, 1.0, &census));
+    assert_true(gsc_tensor_census(&tensor, 1.0003, &census)); /* rounds to 65536 */
+    half = 0x7f7f;                                            /* the greatest bfloat16 */
+    tensor.dtype = GSC_BFLOAT16;
+    assert_false(gsc_tensor_census(&tensor, 1.0, &census));
+    assert_true(gsc_tensor_census(&tensor, 1.003, &census)); /* finite in float32, not in bfloat16 */
+    assert_false(gsc_tensor_census(NULL, 1.0, &census));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unscale_of_everything),
+        cmocka_unit_test(test_norm_has_the_same_bits_everywhere),
+        cmocka_unit_test(test_one_leaves_every_bit),
+        cmocka_unit_test(test_what_a_finding_says),
+        cmocka_unit_test(test_duplicates_are_processed_once),
+        cmocka_unit_test(test_many_duplicates),
+        cmocka_unit_test(test_absent_and_empty),
+        cmocka_unit_test(test_refusals_name_the_gradient),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_census),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
