@@ -95,7 +95,7 @@ static gsc_status init_linear(gsc_module *module, int64_t in_features, int64_t o
     if (!status && module->param_count == 2)
         status = create_param("bias", 1, &out_features, &module->own[1]);
     gsc_fpenv caller = gsc_fpenv_enter();
-    double bound = 1 / sqrt((double)in_features);
+    double bound = gsc_fpenv_pin(1 / sqrt(gsc_fpenv_pin((double)in_features)));
     gsc_fpenv_leave(caller);
     gsc_random drawn = *random; /* advances only when all has worked */
     for (size_t i = 0; i < module->param_count && !status; i++) {

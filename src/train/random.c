@@ -74,7 +74,7 @@ double gsc_random_normal(gsc_random *random)
     draw(random, random->counter, 2, bits);
     random->counter += 2;
     gsc_fpenv caller = gsc_fpenv_enter();
-    double normal = normal_from_bits(bits[0], bits[1]);
+    double normal = gsc_fpenv_pin(normal_from_bits(bits[0], bits[1]));
     gsc_fpenv_leave(caller);
     return normal;
 }
