@@ -95,8 +95,9 @@ static void copy_buffers(buffers *all, const gsc_buffer *grads)
         grad->tensor = (DLTensor){
             .data = grads[i].data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = grads[i].dtype, .shape = &grad->size};
         if (grads[i].name) {
-            grad->name = strcpy(name, grads[i].name);
-            name += strlen(name) + 1;
+            size_t size = strlen(grads[i].name) + 1;
+            grad->name = memcpy(name, grads[i].name, size);
+            name += size;
         }
     }
 }

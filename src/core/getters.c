@@ -57,6 +57,8 @@ void gsc_scaler_get_stats(const gsc_scaler *scaler, gsc_scaler_stats *out)
 {
     if (!out)
         gsc_fail(GSC_ERR_VALUE, "gsc_scaler_get_stats: out is NULL");
+    else if (is_null(scaler, "gsc_scaler_get_stats"))
+        *out = (gsc_scaler_stats){0};
     else
-        *out = is_null(scaler, "gsc_scaler_get_stats") ? (gsc_scaler_stats){0} : scaler->stats;
+        *out = scaler->stats;
 }

@@ -108,8 +108,8 @@ typedef struct gsc_verdict {
 /* The one collective of a check: the verdict becomes that of all ranks. Not GSC_OK: they cannot go on together, and the
  * reason is in the message unless this rank failed itself. */
 gsc_status gsc_ranks_agree(gsc_scaler *scaler, gsc_verdict *verdict);
-/* Total norm of scaler->list * r over all ranks. sums != NULL: what a sweep has left for p = 1, 2 or infinity. */
-gsc_status gsc_ranks_norm(gsc_scaler *scaler, double r, double p, const gsc_norm_sums *sums, double *norm);
+/* Total norm of scaler->list * r over all ranks. ready != NULL: what a sweep has left for p = 1, 2 or infinity. */
+gsc_status gsc_ranks_norm(gsc_scaler *scaler, double r, double p, const gsc_norm_sums *ready, double *norm);
 /* For a rank that refused a gradient while the others wait in gsc_ranks_norm. */
 void gsc_ranks_norm_refused(gsc_scaler *scaler, double p);
 

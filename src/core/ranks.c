@@ -8,15 +8,20 @@
 
 typedef int collective(void *self, DLTensor *values, void *stream);
 
-static gsc_status reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
+/* What the collective returned: 0 on success. */
+static int reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
 {
     DLTensor tensor = {.data = values, .device = scaler->options.device, .ndim = 1, .dtype = dtype, .shape = &n};
     gsc_callback_begin(scaler);
     int failure = reduction(scaler->comm.self, &tensor, NULL);
     gsc_callback_end(scaler);
-    if (failure == 0)
-        return GSC_OK;
-    scaler->pending.comm_failed = true;
+    if (failure != 0)
+        scaler->pending.comm_failed = true;
+    return failure;
+}
+
+static gsc_status collective_failed(int failure)
+{
     return gsc_fail(GSC_ERR_COMM, "a collective of comm failed and returned %d", failure);
 }
 
@@ -30,11 +35,15 @@ gsc_status gsc_ranks_agree(gsc_scaler *scaler, gsc_verdict *verdict)
                            [FAILED] = verdict->failed ? 1.0f : 0.0f,
                            [SCALE] = scaler->scale,
                            [MINUS_SCALE] = -scaler->scale};
-    GSC_TRY(reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, values, COUNT));
+    int failure = reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, values, COUNT);
+    if (verdict->failed) {
+        scaler->pending.comm_failed = true;
+        return GSC_ERR_COMM; /* this rank's own message stays */
+    }
+    if (failure != 0)
+        return collective_failed(failure);
     if (values[FAILED] > 0.0f) {
         scaler->pending.comm_failed = true;
-        if (verdict->failed)
-            return GSC_ERR_COMM; /* this rank's own message stays */
         return gsc_fail(GSC_ERR_COMM, "another rank refused its gradients; see its message, then call "
                                       "gsc_scaler_update_to on every rank");
     }
@@ -55,49 +64,53 @@ static bool is_sharded(const gsc_scaler *scaler) { return scaler->options.comm &
 static bool needs_exponent(double p) { return p != 1.0 && p != 2.0 && !isinf(p); }
 
 /* Over all ranks the largest exponent of a gradient, so that their sums have one unit. */
-static gsc_status agree_on_exponent(gsc_scaler *scaler, int *exponent)
+static int agree_on_exponent(gsc_scaler *scaler, int *exponent)
 {
     float value = (float)*exponent;
-    GSC_TRY(reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, &value, 1));
-    *exponent = (int)value;
-    return GSC_OK;
+    int failure = reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, &value, 1);
+    if (failure == 0)
+        *exponent = (int)value;
+    return failure;
 }
 
-static gsc_status add_up(gsc_scaler *scaler, gsc_norm_sums *sums)
+static int add_up(gsc_scaler *scaler, gsc_norm_sums *sums)
 {
     if (!isinf(sums->p))
         return reduce(scaler, scaler->comm.allreduce_sum, GSC_FLOAT64, sums->sums,
                       sizeof sums->sums / sizeof *sums->sums);
     float largest = (float)sums->max_abs;
-    GSC_TRY(reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, &largest, 1));
+    int failure = reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, &largest, 1);
     sums->max_abs = (double)largest;
-    return GSC_OK;
+    return failure;
 }
 
 gsc_status gsc_ranks_norm(gsc_scaler *scaler, double r, double p, const gsc_norm_sums *ready, double *norm)
 {
     gsc_norm_sums sums = {.p = p};
+    int failure = 0;
     if (ready) {
         sums = *ready;
     } else {
         sums.exponent = gsc_gradlist_norm_exponent(&scaler->list, r, p);
         if (is_sharded(scaler) && needs_exponent(p))
-            GSC_TRY(agree_on_exponent(scaler, &sums.exponent));
+            failure = agree_on_exponent(scaler, &sums.exponent);
         gsc_gradlist_norm(&scaler->list, r, p, &sums, NULL);
     }
-    if (is_sharded(scaler))
-        GSC_TRY(add_up(scaler, &sums));
+    if (failure == 0 && is_sharded(scaler))
+        failure = add_up(scaler, &sums);
+    if (failure != 0)
+        return collective_failed(failure);
     *norm = gsc_norm_from_sums(&sums);
     return GSC_OK;
 }
 
+/* Without a message: the refusal's own stays. */
 void gsc_ranks_norm_refused(gsc_scaler *scaler, double p)
 {
     if (!is_sharded(scaler))
         return;
     int exponent = INT_MIN / 2;
     gsc_norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
-    if (needs_exponent(p) && agree_on_exponent(scaler, &exponent) != GSC_OK)
-        return;
-    (void)add_up(scaler, &sums);
+    if (!needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
+        (void)add_up(scaler, &sums);
 }

@@ -177,10 +177,8 @@ gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_rearm"));
     gsc_record *record = gsc_record_find(scaler, optimizer);
-    if (record) {
+    if (record)
         record->stage = GSC_STAGE_READY;
-        record->found_inf = false;
-    }
     return GSC_OK;
 }
 

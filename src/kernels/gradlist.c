@@ -79,7 +79,7 @@ static bool starts_ascend(const gsc_gradlist *list)
 static void drop_duplicates(gsc_gradlist *list)
 {
     size_t *table = list->table, mask = 31;
-    while (mask < 2 * list->count)
+    while (mask + 1 < 2 * list->count)
         mask = 2 * mask + 1;
     memset(table, 0, (mask + 1) * sizeof *table);
     size_t kept = 0;

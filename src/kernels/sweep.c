@@ -167,6 +167,7 @@ static void sweep_task(void *ctx, size_t index)
     batch b; /* its runs need no initial value, and small lists notice */
     b.sweep = all->sweep;
     b.count = 0;
+    b.kind = GSC_F32;
     memset(b.max_bits, 0, sizeof b.max_bits);
     gsc_gradlist_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
     flush(&b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rig.h: what nearly every test of the scaler needs: cmocka, asserts on statuses and exact numbers, and a scaler with an
- * optimizer of one float32 parameter (0) and gradient.
+/* rig.h: what nearly every test of the scaler needs: cmocka, asserts on statuses and exact numbers, and a scaler with
+ * an optimizer of one float32 parameter (0) and gradient.
  *
  *     rig r;
  *     rig_start(&r, 8);                             // scale 8, growth interval 2, everything else default
@@ -20,7 +20,8 @@
 
 #include "fake_optimizer.h"
 
-static inline void rig_expect_status(gsc_status actual, gsc_status expected, const char *call, const char *file, int line)
+static inline void rig_expect_status(gsc_status actual, gsc_status expected, const char *call, const char *file,
+                                     int line)
 {
     if (actual == expected)
         return;
@@ -126,11 +127,8 @@ static inline gsc_outcome rig_iterate(rig *r, float scaled_grad)
 /* A compact CPU tensor of `count` elements, or of one element and no dimension where count is NULL. */
 static inline DLTensor tensor_of(DLDataType dtype, void *data, int64_t *count)
 {
-    return (DLTensor){.data = data,
-                      .device = {kDLCPU, 0},
-                      .ndim = count == NULL ? 0 : 1,
-                      .dtype = dtype,
-                      .shape = count};
+    return (DLTensor){
+        .data = data, .device = {kDLCPU, 0}, .ndim = count == NULL ? 0 : 1, .dtype = dtype, .shape = count};
 }
 
 static inline float bits_to_float(uint32_t bits)
