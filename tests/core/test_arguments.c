@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule 1: NULL where it is not allowed, and reserved fields. */
+#include "rig.h"
+
+static void test_null_scaler(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 8);
+    const gsc_optimizer *optimizer = &r.optimizer.base;
+    float data = 1;
+    DLTensor tensor = tensor_of(GSC_FLOAT32, &data, NULL), view;
+    DLTensor *list[] = {&tensor};
+    gsc_step_result result;
+    gsc_scaler_state saved = state_of(r.scaler);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_create(NULL, NULL));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(NULL, &tensor, &tensor));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_list(NULL, list, list, 1));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_view(NULL, (DLDevice){kDLCPU, 0}, &view));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(NULL, optimizer));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_record(NULL, optimizer, false));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_step(NULL, optimizer, NULL, NULL));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_result(NULL, optimizer, &result));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_clip_grad_norm(NULL, optimizer, 1, 2, NULL));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_skip(NULL, optimizer));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_rearm(NULL, optimizer));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_update(NULL));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_update_to(NULL, 2));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_update_to_tensor(NULL, &tensor));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_set_stream(NULL, (DLDevice){kDLCPU, 0}, NULL));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_set_growth_factor(NULL, 2));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_set_backoff_factor(NULL, 0.5));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_set_growth_interval(NULL, 1));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_state_dict(NULL, &saved));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_load_state_dict(NULL, &saved));
+    assert_message("gsc_scaler_load_state_dict");
+    assert_message("scaler");
+    /* Those that return no status do nothing. */
+    gsc_scaler_forget(NULL, optimizer);
+    gsc_scaler_destroy(NULL);
+    assert_int_equal(gsc_scaler_overflows(NULL, optimizer, NULL, 0), 0);
+    assert_false(gsc_scaler_is_enabled(NULL));
+    assert_false(gsc_scaler_found_inf(NULL, optimizer));
+    assert_int_equal(gsc_scaler_get_stage(NULL, optimizer), GSC_STAGE_READY);
+    (void)gsc_scaler_get_scale(NULL);
+    (void)gsc_scaler_get_growth_factor(NULL);
+    (void)gsc_scaler_get_backoff_factor(NULL);
+    (void)gsc_scaler_get_growth_interval(NULL);
+    gsc_scaler_get_stats(r.scaler, NULL);
+    rig_stop(&r);
+}
+
+static void test_null_arguments(void **state)
+{
+    (void)state;
+    for (int enabled = 0; enabled < 2; enabled++) {
+        gsc_scaler_options options = options_of(8, 2);
+        options.enabled = enabled != 0;
+        rig r;
+        rig_start_with(&r, &options);
+        gsc_scaler *scaler = r.scaler;
+        float data = 1;
+        DLTensor tensor = tensor_of(GSC_FLOAT32, &data, NULL);
+        DLTensor *list[] = {&tensor}, *hole[] = {NULL};
+        gsc_step_result result;
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, NULL, &tensor));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &tensor, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_list(scaler, NULL, list, 1));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_list(scaler, list, NULL, 1));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_list(scaler, hole, list, 1));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_view(scaler, (DLDevice){kDLCPU, 0}, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(scaler, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_record(scaler, NULL, false));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_step(scaler, NULL, NULL, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_result(scaler, NULL, &result));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_clip_grad_norm(scaler, NULL, 1, 2, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_skip(scaler, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_rearm(scaler, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_update_to_tensor(scaler, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_state_dict(scaler, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_load_state_dict(scaler, NULL));
+        assert_exact((double)data, 1);
+        gsc_scaler_forget(scaler, NULL);
+        assert_int_equal(gsc_scaler_overflows(scaler, NULL, NULL, 0), 0);
+        rig_stop(&r);
+    }
+}
+
+static void test_null_callbacks(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        rig r;
+        rig_start(&r, 8);
+        static const char *const names[] = {"grad_count", "grad", "step"};
+        if (which == 0)
+            r.optimizer.base.grad_count = NULL;
+        else if (which == 1)
+            r.optimizer.base.grad = NULL;
+        else
+            r.optimizer.base.step = NULL;
+        r.grad = 8;
+        if (which < 2)
+            assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+        assert_message(names[which]);
+        assert_exact((double)r.grad, 8);
+        assert_int_equal(gsc_scaler_get_stage(r.scaler, &r.optimizer.base), GSC_STAGE_READY);
+        rig_stop(&r);
+    }
+}
+
+static void test_reserved_of_the_optimizer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        rig r;
+        rig_start(&r, 8);
+        r.grad = 8;
+        r.optimizer.base.reserved[i] = 1;
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+        assert_message("reserved");
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 1, 2, NULL));
+        assert_exact((double)r.grad, 8);
+        rig_stop(&r);
+    }
+}
+
+static void test_messages(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 8);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_set_growth_factor(r.scaler, 0.25));
+    char before[512];
+    snprintf(before, sizeof before, "%s", gsc_last_error());
+    rig_iterate(&r, 1); /* successes leave it */
+    assert_string_equal(gsc_last_error(), before);
+    assert_fails(GSC_ERR_IO, gsc_fail(GSC_ERR_IO, "line %d of %s", 7, "x"));
+    assert_string_equal(gsc_last_error(), "line 7 of x");
+    assert_string_equal(gsc_status_name(GSC_ERR_DIVERGED), "GSC_ERR_DIVERGED");
+    assert_string_equal(gsc_status_name((gsc_status)99), "unknown status");
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_null_scaler),    cmocka_unit_test(test_null_arguments),
+        cmocka_unit_test(test_null_callbacks), cmocka_unit_test(test_reserved_of_the_optimizer),
+        cmocka_unit_test(test_messages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule 16: a caller that flushes subnormals, rounds upward or traps gets the same results, and its environment back.
+ * Callbacks run in the caller's. */
+#define _GNU_SOURCE
+#include <fenv.h>
+#include <float.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "rig.h"
+
+static uint64_t read_control(void)
+{
+#if defined(__x86_64__)
+    return _mm_getcsr() & 0xffc0u; /* all but the sticky exception flags */
+#elif defined(__aarch64__)
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    return control;
+#else
+    return (uint64_t)fegetround();
+#endif
+}
+
+static void flush_subnormals(void)
+{
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | 0x8040u); /* FTZ and DAZ */
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)1 << 24));
+#endif
+}
+
+static void round_upward(void) { fesetround(FE_UPWARD); }
+static void round_to_zero(void) { fesetround(FE_TOWARDZERO); }
+
+static void trap_everything(void)
+{
+#if defined(__GLIBC__)
+    feclearexcept(FE_ALL_EXCEPT);
+    feenableexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW | FE_INEXACT);
+#endif
+}
+
+static void (*const environments[])(void) = {flush_subnormals, round_upward, round_to_zero, trap_everything};
+
+enum { N = 40000 }; /* large enough for the pool's threads */
+
+/* One training iteration with values at every edge: subnormals, ties, overflows. */
+typedef struct iteration {
+    float grads[N], loss[3];
+    double wide[8], norm, max_abs, scale[3];
+    uint16_t half[8];
+    uint64_t controls[5]; /* seen by the callbacks: grad_count, grad, step, observer, after the last call */
+    gsc_scaler *scaler;
+    fake_optimizer optimizer;
+} iteration;
+
+static iteration *current;
+
+static size_t seeing_grad_count(void *self)
+{
+    current->controls[0] = read_control();
+    return fake_grad_count(self);
+}
+
+static DLTensor *seeing_grad(void *self, size_t index)
+{
+    current->controls[1] = read_control();
+    return fake_grad(self, index);
+}
+
+static gsc_status seeing_step(void *self, const gsc_step_args *args, double *value, bool *has_value)
+{
+    (void)self, (void)args, (void)value, (void)has_value;
+    current->controls[2] = read_control();
+    return GSC_OK;
+}
+
+static void seeing_observer(void *ctx, const gsc_event *event)
+{
+    (void)ctx, (void)event;
+    current->controls[3] = read_control();
+}
+
+static void prepare(iteration *it)
+{
+    memset(it, 0, sizeof *it);
+    gsc_scaler_options options = options_of(3, 1);
+    options.growth_factor = 1.1;
+    options.backoff_factor = 0.7;
+    options.observer = seeing_observer;
+    it->scaler = new_scaler(&options);
+    for (int i = 0; i < N; i++)
+        it->grads[i] = bits_to_float((uint32_t)i * 53569u & 0x3fffffffu); /* subnormals and numbers below 2 */
+    for (int i = 0; i < 8; i++) {
+        it->wide[i] = ldexp(1 + 0.1 * i, -1030);
+        it->half[i] = (uint16_t)(i * 37 + 1); /* bfloat16 subnormals and more */
+    }
+    it->loss[0] = FLT_MIN / 8;
+    it->loss[1] = 0.1f;
+    it->loss[2] = FLT_MAX;
+    fake_init(&it->optimizer);
+    fake_add(&it->optimizer, GSC_FLOAT32, NULL, it->grads, N, "f32");
+    fake_add(&it->optimizer, GSC_FLOAT64, NULL, it->wide, 8, "f64");
+    fake_add(&it->optimizer, GSC_BFLOAT16, NULL, it->half, 8, "bf16");
+    it->optimizer.base.grad_count = seeing_grad_count;
+    it->optimizer.base.grad = seeing_grad;
+    it->optimizer.base.step = seeing_step;
+    current = it;
+}
+
+/* No arithmetic of its own: the caller's environment may trap. Returns whether all went as planned. */
+static bool run(iteration *it)
+{
+    const gsc_optimizer *optimizer = &it->optimizer.base;
+    int64_t three = 3;
+    DLTensor loss = tensor_of(GSC_FLOAT32, it->loss, &three);
+    gsc_step_result result;
+    bool fine = gsc_scaler_scale(it->scaler, &loss, &loss) == GSC_OK;
+    fine &= gsc_scaler_clip_grad_norm(it->scaler, optimizer, 0.01, 2, &it->norm) == GSC_OK;
+    fine &= gsc_scaler_step(it->scaler, optimizer, NULL, &result) == GSC_OK;
+    it->max_abs = result.max_abs;
+    fine &= gsc_scaler_update(it->scaler) == GSC_OK; /* growth: 3 x 1.1 */
+    it->scale[0] = gsc_scaler_get_scale(it->scaler);
+    it->grads[5] = INFINITY;
+    fine &= gsc_scaler_unscale(it->scaler, optimizer) == GSC_OK;
+    fine &= gsc_scaler_update(it->scaler) == GSC_OK; /* backoff: x 0.7 */
+    it->scale[1] = gsc_scaler_get_scale(it->scaler);
+    fine &= gsc_scaler_update_to(it->scaler, 0.1) == GSC_OK;
+    it->scale[2] = gsc_scaler_get_scale(it->scaler);
+    it->controls[4] = read_control();
+    return fine;
+}
+
+static void test_results_are_the_same_and_it_is_restored(void **state)
+{
+    (void)state;
+    static iteration usual, unusual;
+    prepare(&usual);
+    assert_true(run(&usual));
+    for (size_t i = 0; i < sizeof environments / sizeof *environments; i++) {
+        prepare(&unusual);
+        fenv_t before;
+        fegetenv(&before);
+        environments[i]();
+        uint64_t control = read_control();
+        bool fine = run(&unusual);
+        fesetenv(&before);
+        assert_true(fine);
+        assert_memory_equal(unusual.grads, usual.grads, sizeof usual.grads);
+        assert_memory_equal(unusual.wide, usual.wide, sizeof usual.wide);
+        assert_memory_equal(unusual.half, usual.half, sizeof usual.half);
+        assert_memory_equal(unusual.loss, usual.loss, sizeof usual.loss);
+        assert_memory_equal(&unusual.norm, &usual.norm, sizeof usual.norm);
+        assert_memory_equal(&unusual.max_abs, &usual.max_abs, sizeof usual.max_abs);
+        assert_memory_equal(unusual.scale, usual.scale, sizeof usual.scale);
+        for (size_t j = 0; j < 5; j++)
+            assert_int_equal(unusual.controls[j], control); /* callbacks see the caller's, and it is restored */
+        gsc_scaler_destroy(unusual.scaler);
+    }
+    assert_exact(usual.scale[0], (double)(float)((double)3.0f * 1.1));
+    assert_exact((double)usual.loss[0], (double)(3 * (FLT_MIN / 8)));
+    gsc_scaler_destroy(usual.scaler);
+}
+
+/* Numbers are rounded to nearest in create, setters and load, whatever the caller's rounding. */
+static void test_options_and_states(void **state)
+{
+    (void)state;
+    fenv_t before;
+    fegetenv(&before);
+    gsc_scaler_options options = options_of(0.1, 1);
+    gsc_scaler *scaler = NULL;
+    gsc_scaler_state loaded = {.scale = 0.3, .growth_factor = 2, .backoff_factor = 0.5, .growth_interval = 1};
+    round_upward();
+    gsc_status created = gsc_scaler_create(&options, &scaler);
+    fesetenv(&before);
+    assert_int_equal(created, GSC_OK);
+    assert_exact(gsc_scaler_get_scale(scaler), (double)0.1f);
+    round_to_zero();
+    gsc_status status = gsc_scaler_load_state_dict(scaler, &loaded);
+    int rounding = fegetround();
+    fesetenv(&before);
+    assert_int_equal(status, GSC_OK);
+    assert_int_equal(rounding, FE_TOWARDZERO);
+    assert_exact(gsc_scaler_get_scale(scaler), (double)0.3f);
+    gsc_scaler_destroy(scaler);
+}
+
+static gsc_status step_that_changes_rounding(void *self, const gsc_step_args *args, double *value, bool *has_value)
+{
+    (void)self, (void)args, (void)value, (void)has_value;
+    fesetround(FE_DOWNWARD);
+    return GSC_OK;
+}
+
+/* A callback's own change of the environment stays, as if the caller had called it. */
+static void test_a_callback_may_change_it(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 3);
+    r.optimizer.base.step = step_that_changes_rounding;
+    r.grad = 5;
+    gsc_status status = gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL);
+    int rounding = fegetround();
+    fesetround(FE_TONEAREST);
+    assert_int_equal(status, GSC_OK);
+    assert_int_equal(rounding, FE_DOWNWARD);
+    assert_exact((double)r.grad, (double)1.66666675f);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results_are_the_same_and_it_is_restored),
+        cmocka_unit_test(test_options_and_states),
+        cmocka_unit_test(test_a_callback_may_change_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule 5: gradients that are refused, before any element is touched, and those that are passed over. */
+#include "rig.h"
+
+/* Gradients before and after a refused one, so that "before any element is touched" shows. */
+typedef struct refusal {
+    rig r;
+    float first[2], last;
+    double bad[8];
+    DLTensor *grad;
+} refusal;
+
+static void refusal_start(refusal *t, DLDataType dtype, int64_t count)
+{
+    rig_start(&t->r, 2);
+    t->r.grad = 4;
+    t->first[0] = t->first[1] = t->last = 8;
+    for (int i = 0; i < 8; i++)
+        t->bad[i] = 1;
+    fake_add(&t->r.optimizer, GSC_FLOAT32, NULL, t->first, 2, "first");
+    t->grad = &fake_add(&t->r.optimizer, dtype, NULL, t->bad, count, "fc.bias")->grad;
+    fake_add(&t->r.optimizer, GSC_FLOAT32, NULL, &t->last, 1, "last");
+}
+
+static void assert_untouched(const refusal *t)
+{
+    assert_exact((double)t->r.grad, 4);
+    assert_exact((double)t->first[1], 8);
+    assert_exact((double)t->last, 8);
+    for (int i = 0; i < 8; i++)
+        assert_exact(t->bad[i], 1);
+    assert_int_equal(t->r.optimizer.steps + t->r.optimizer.scaled_steps, 0);
+}
+
+/* unscale, step (plain and fused) and clip refuse alike; once the gradient is gone the iteration is as new. */
+static void assert_refused(refusal *t, gsc_status status, const char *word)
+{
+    gsc_scaler *scaler = t->r.scaler;
+    const gsc_optimizer *optimizer = &t->r.optimizer.base;
+    gsc_step_args clip = {.clip_norm = 1};
+    for (int scaled = 0; scaled < 2; scaled++) {
+        t->r.optimizer.base.step_scaled = scaled != 0 ? fake_step_scaled : NULL;
+        assert_fails(status, gsc_scaler_unscale(scaler, optimizer));
+        assert_message(word);
+        assert_fails(status, gsc_scaler_step(scaler, optimizer, NULL, NULL));
+        assert_message(word);
+        assert_fails(status, gsc_scaler_step(scaler, optimizer, &clip, NULL));
+        assert_fails(status, gsc_scaler_clip_grad_norm(scaler, optimizer, 1, 2, NULL));
+        assert_untouched(t);
+        assert_int_equal(gsc_scaler_get_stage(scaler, optimizer), GSC_STAGE_READY);
+        assert_false(gsc_scaler_found_inf(scaler, optimizer));
+        assert_fails(GSC_ERR_STATE, gsc_scaler_update(scaler)); /* nothing was recorded */
+    }
+    t->r.optimizer.base.step_scaled = NULL;
+    t->r.optimizer.params[2].absent = true;
+    assert_ok(gsc_scaler_step(scaler, optimizer, NULL, NULL));
+    assert_exact((double)t->last, 4);
+    assert_exact((double)t->r.grad, 2);
+    rig_stop(&t->r);
+}
+
+static void test_float16_names_the_parameter(void **state)
+{
+    (void)state;
+    refusal t;
+    refusal_start(&t, GSC_FLOAT16, 8);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(t.r.scaler, &t.r.optimizer.base));
+    assert_message("fc.bias");
+    assert_message("2");
+    assert_message("float16");
+    assert_message("float32"); /* keep float32 parameters */
+    assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
+}
+
+static void test_float16_where_allowed(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(1024, 1);
+    options.allow_fp16_grads = true;
+    gsc_scaler *scaler = new_scaler(&options);
+    uint16_t grad = to_fp16(1024);
+    fake_optimizer optimizer;
+    fake_init(&optimizer);
+    fake_add(&optimizer, GSC_FLOAT16, NULL, &grad, 1, "half");
+    assert_ok(gsc_scaler_unscale(scaler, &optimizer.base));
+    assert_exact(from_fp16(grad), 1);
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_complex_is_unsupported(void **state)
+{
+    (void)state;
+    static const uint8_t bits[] = {32, 64, 128};
+    for (size_t i = 0; i < 3; i++) {
+        refusal t;
+        refusal_start(&t, (DLDataType){kDLComplex, bits[i], 1}, 2);
+        assert_refused(&t, GSC_ERR_UNSUPPORTED, "fc.bias");
+    }
+}
+
+static void test_other_dtypes_and_lanes(void **state)
+{
+    (void)state;
+    const DLDataType dtypes[] = {
+        {kDLInt, 8, 1},   {kDLInt, 32, 1},   {kDLInt, 64, 1},    {kDLUInt, 1, 1},          {kDLUInt, 8, 1},
+        {kDLUInt, 16, 1}, {kDLFloat, 8, 1},  {kDLFloat, 128, 1}, {kDLOpaqueHandle, 64, 1}, {kDLBfloat, 32, 1},
+        {kDLFloat, 0, 1}, {kDLFloat, 32, 2}, {kDLFloat, 32, 0},  {kDLBfloat, 16, 4},       {kDLFloat, 64, 65535},
+        {200, 32, 1},     {kDLFloat, 33, 1},
+    };
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        refusal t;
+        refusal_start(&t, dtypes[i], 2);
+        assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
+    }
+}
+
+static void test_self_overlapping_strides(void **state)
+{
+    (void)state;
+    static int64_t shapes[][2] = {{2, 2}, {2, 2}, {2, 2}, {3, 2}, {2, 3}, {4, 1}, {2, 2}};
+    static int64_t strides[][2] = {{0, 1}, {1, 0}, {1, 1}, {1, 2}, {2, 1}, {0, 9}, {1, -1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        refusal t;
+        refusal_start(&t, GSC_FLOAT32, 2);
+        t.grad->ndim = 2;
+        t.grad->shape = shapes[i];
+        t.grad->strides = strides[i];
+        t.grad->byte_offset = i == 6 ? 4 : 0;
+        assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
+    }
+}
+
+static void test_odd_strides_that_reach_nothing_twice(void **state)
+{
+    (void)state;
+    float data[12];
+    int64_t one_row[] = {1, 3}, zero_first[] = {0, 1}, two_rows[] = {2, 3}, interleaved[] = {1, 2}, outer[] = {3, 2},
+            inner[] = {2, 1};
+    int64_t *const shapes[] = {one_row, two_rows, outer};
+    int64_t *const strides[] = {zero_first, interleaved, inner};
+    for (size_t i = 0; i < 3; i++) {
+        rig r;
+        rig_start(&r, 2);
+        for (int j = 0; j < 12; j++)
+            data[j] = 2;
+        DLTensor *grad = &fake_add(&r.optimizer, GSC_FLOAT32, NULL, data, 1, "g")->grad;
+        grad->ndim = 2;
+        grad->shape = shapes[i];
+        grad->strides = strides[i];
+        assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+        for (int j = 0; j < 12; j++)
+            assert_exact((double)data[j], j < (i == 0 ? 3 : 6) ? 1 : 2);
+        rig_stop(&r);
+    }
+}
+
+static void test_device_not_served(void **state)
+{
+    (void)state;
+    static const DLDeviceType devices[] = {kDLCUDA, kDLROCM, kDLMetal, kDLVulkan, kDLOpenCL};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        refusal t;
+        refusal_start(&t, GSC_FLOAT32, 2);
+        t.grad->device.device_type = devices[i];
+        assert_refused(&t, GSC_ERR_DEVICE, "fc.bias");
+    }
+}
+
+static void test_malformed_tensors(void **state)
+{
+    (void)state;
+    static int64_t negative[] = {-1}, huge[] = {INT64_MAX, INT64_MAX}, mixed[] = {INT64_MAX, 4};
+    for (int i = 0; i < 6; i++) {
+        refusal t;
+        refusal_start(&t, GSC_FLOAT32, 2);
+        switch (i) {
+        case 0: t.grad->data = NULL; break; /* with elements */
+        case 1: t.grad->shape = negative; break;
+        case 2: t.grad->shape = NULL; break;
+        case 3: t.grad->ndim = -1; break;
+        case 4:
+            t.grad->ndim = 2;
+            t.grad->shape = huge;
+            break;
+        default: t.grad->ndim = 2; t.grad->shape = mixed;
+        }
+        assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
+    }
+    refusal t;
+    refusal_start(&t, GSC_FLOAT32, 1);
+    t.grad->byte_offset = 2; /* no address of a float */
+    assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
+}
+
+static void test_an_unnamed_gradient_is_named_by_its_index(void **state)
+{
+    (void)state;
+    refusal t;
+    refusal_start(&t, GSC_FLOAT16, 2);
+    t.r.optimizer.params[2].name = NULL;
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(t.r.scaler, &t.r.optimizer.base));
+    assert_message("2");
+    t.r.optimizer.base.name = NULL;
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(t.r.scaler, &t.r.optimizer.base));
+    assert_message("2");
+    rig_stop(&t.r);
+}
+
+static void test_absent_and_empty_are_passed_over(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 65536);
+    r.grad = 65536;
+    int64_t no_rows[] = {3, 0};
+    float unused[4] = {5, 5, 5, 5};
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, NULL, 1, "absent")->absent = true;
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, NULL, 0, "empty");
+    DLTensor *flat = &fake_add(&r.optimizer, GSC_BFLOAT16, NULL, NULL, 0, "no rows")->grad;
+    flat->ndim = 2;
+    flat->shape = no_rows;
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, unused, 0, "empty with data");
+    assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_exact((double)r.grad, 1);
+    assert_exact((double)unused[0], 5);
+    double norm;
+    assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 10, 2, &norm));
+    assert_exact(norm, 1);
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_int_equal(state_of(r.scaler).growth_tracker, 1);
+    rig_stop(&r);
+}
+
+static void test_empty_gradients_do_not_count_as_checked(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(4, 1);
+    rig r;
+    rig_start_with(&r, &options);
+    r.optimizer.params[0].shape[0] = 0;
+    r.optimizer.params[0].grad.data = NULL;
+    for (int scaled = 0; scaled < 2; scaled++) {
+        r.optimizer.base.step_scaled = scaled != 0 ? fake_step_scaled : NULL;
+        gsc_step_result result;
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+        assert_int_equal(result.outcome, GSC_NO_GRADS);
+        assert_ok(gsc_scaler_update(r.scaler));
+        assert_exact(gsc_scaler_get_scale(r.scaler), 4); /* interval 1: a checked iteration would have grown it */
+        assert_int_equal(state_of(r.scaler).growth_tracker, 0);
+    }
+    rig_stop(&r);
+}
+
+/* A sparse gradient is handed over as its values. */
+static void test_values_of_a_sparse_gradient(void **state)
+{
+    (void)state;
+    float values[3] = {16, 32, 64};
+    rig r;
+    rig_start(&r, 4);
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, values, 3, "embedding.values");
+    assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_exact((double)values[0], 4);
+    assert_exact((double)values[1], 8);
+    assert_exact((double)values[2], 16);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_float16_names_the_parameter),
+        cmocka_unit_test(test_float16_where_allowed),
+        cmocka_unit_test(test_complex_is_unsupported),
+        cmocka_unit_test(test_other_dtypes_and_lanes),
+        cmocka_unit_test(test_self_overlapping_strides),
+        cmocka_unit_test(test_odd_strides_that_reach_nothing_twice),
+        cmocka_unit_test(test_device_not_served),
+        cmocka_unit_test(test_malformed_tensors),
+        cmocka_unit_test(test_an_unnamed_gradient_is_named_by_its_index),
+        cmocka_unit_test(test_absent_and_empty_are_passed_over),
+        cmocka_unit_test(test_empty_gradients_do_not_count_as_checked),
+        cmocka_unit_test(test_values_of_a_sparse_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

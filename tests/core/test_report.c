@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule 13: which gradients overflowed. */
+#include "rig.h"
+
+static void expect_overflow(const gsc_overflow *overflow, size_t index, const char *name, uint64_t infs, uint64_t nans,
+                            uint64_t first)
+{
+    assert_int_equal(overflow->index, index);
+    if (name == NULL)
+        assert_null(overflow->name);
+    else
+        assert_string_equal(overflow->name, name);
+    assert_int_equal(overflow->inf_count, infs);
+    assert_int_equal(overflow->nan_count, nans);
+    assert_int_equal(overflow->first_index, first);
+    assert_int_equal(overflow->reserved[0] | overflow->reserved[1], 0);
+}
+
+static size_t overflows(const rig *r, gsc_overflow *out, size_t capacity)
+{
+    memset(out, 0xff, capacity * sizeof *out);
+    return gsc_scaler_overflows(r->scaler, &r->optimizer.base, out, capacity);
+}
+
+static void test_index_name_counts_and_first_element(void **state)
+{
+    (void)state;
+    for (int scaled = 0; scaled < 2; scaled++) {
+        rig r;
+        rig_start(&r, 2);
+        float second[9] = {0}, third[3] = {1, 2, 3};
+        fake_add(&r.optimizer, GSC_FLOAT32, NULL, second, 9, "second");
+        fake_add(&r.optimizer, GSC_FLOAT32, NULL, third, 3, "third");
+        r.optimizer.base.step_scaled = scaled != 0 ? fake_step_scaled : NULL;
+        second[5] = INFINITY;
+        second[7] = NAN;
+        rig_step(&r, 1);
+        gsc_overflow out[3];
+        assert_int_equal(overflows(&r, out, 3), 1);
+        expect_overflow(&out[0], 1, "second", 1, 1, 5);
+        rig_stop(&r);
+    }
+}
+
+static void test_none_while_finite(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 2);
+    rig_iterate(&r, 1);
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, NULL, 0), 0);
+    rig_stop(&r);
+}
+
+static void test_several_gradients_and_a_small_array(void **state)
+{
+    (void)state;
+    enum { N = 5 };
+    rig r;
+    rig_start(&r, 2);
+    float grads[N][4];
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < 4; j++)
+            grads[i][j] = i % 2 == 0 ? -INFINITY : 1;
+        fake_add(&r.optimizer, GSC_FLOAT32, NULL, grads[i], 4, i == 2 ? NULL : "g");
+    }
+    rig_step(&r, NAN);
+    gsc_overflow out[6];
+    assert_int_equal(overflows(&r, out, 6), 4);
+    expect_overflow(&out[0], 0, "weight", 0, 1, 0);
+    expect_overflow(&out[1], 1, "g", 4, 0, 0);
+    expect_overflow(&out[2], 3, NULL, 4, 0, 0);
+    expect_overflow(&out[3], 5, "g", 4, 0, 0);
+    assert_int_equal(out[4].index, SIZE_MAX); /* not written */
+    assert_int_equal(overflows(&r, out, 2), 4);
+    expect_overflow(&out[1], 1, "g", 4, 0, 0);
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, NULL, 0), 4);
+    rig_stop(&r);
+}
+
+static void test_the_name_is_a_copy(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 2);
+    char name[] = "layer.0.weight";
+    r.optimizer.params[0].name = name;
+    rig_step(&r, NAN);
+    memset(name, 'x', sizeof name - 1);
+    gsc_overflow out;
+    assert_int_equal(overflows(&r, &out, 1), 1);
+    assert_string_equal(out.name, "layer.0.weight");
+    assert_ok(gsc_scaler_update(r.scaler));
+    rig_iterate(&r, 1);
+    assert_string_equal(out.name, "layer.0.weight"); /* valid until the next overflow */
+    rig_stop(&r);
+}
+
+static void test_it_is_of_the_last_overflow(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 2);
+    float second = 1;
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, &second, 1, "second");
+    rig_iterate(&r, NAN);
+    gsc_overflow out[2];
+    second = 1;
+    rig_iterate(&r, 1); /* clean: the report stays */
+    assert_int_equal(overflows(&r, out, 2), 1);
+    expect_overflow(&out[0], 0, "weight", 0, 1, 0);
+    second = INFINITY;
+    rig_iterate(&r, 1);
+    assert_int_equal(overflows(&r, out, 2), 1);
+    expect_overflow(&out[0], 1, "second", 1, 0, 0);
+    rig_stop(&r);
+}
+
+static void test_each_optimizer_has_its_own(void **state)
+{
+    (void)state;
+    rig a, b;
+    rig_start(&a, 2);
+    rig_start(&b, 2);
+    b.optimizer.params[0].name = "b";
+    a.grad = NAN;
+    b.grad = INFINITY;
+    assert_ok(gsc_scaler_step(a.scaler, &a.optimizer.base, NULL, NULL));
+    assert_ok(gsc_scaler_step(a.scaler, &b.optimizer.base, NULL, NULL));
+    gsc_overflow out;
+    assert_int_equal(gsc_scaler_overflows(a.scaler, &a.optimizer.base, &out, 1), 1);
+    expect_overflow(&out, 0, "weight", 0, 1, 0);
+    assert_int_equal(gsc_scaler_overflows(a.scaler, &b.optimizer.base, &out, 1), 1);
+    expect_overflow(&out, 0, "b", 1, 0, 0);
+    rig_stop(&a);
+    rig_stop(&b);
+}
+
+static void test_what_only_the_division_makes_infinite(void **state)
+{
+    (void)state;
+    for (int scaled = 0; scaled < 2; scaled++) {
+        rig r;
+        rig_start(&r, 0x1p-10);
+        float grads[4] = {1, 2, 3e38f, -3e38f};
+        uint16_t bf16[2] = {to_bf16(1), to_bf16(-3e38)};
+        fake_add(&r.optimizer, GSC_FLOAT32, NULL, grads, 4, "f32");
+        fake_add(&r.optimizer, GSC_BFLOAT16, NULL, bf16, 2, "bf16");
+        r.optimizer.base.step_scaled = scaled != 0 ? fake_step_scaled : NULL;
+        rig_step(&r, 1);
+        gsc_overflow out[2];
+        assert_int_equal(overflows(&r, out, 2), 2);
+        expect_overflow(&out[0], 1, "f32", 2, 0, 2);
+        expect_overflow(&out[1], 2, "bf16", 1, 0, 1);
+        rig_stop(&r);
+    }
+}
+
+static void test_first_index_is_row_major(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 2);
+    float data[12] = {0};
+    int64_t shape[] = {4, 3}, column_major[] = {1, 4};
+    DLTensor *grad = &fake_add(&r.optimizer, GSC_FLOAT32, NULL, data, 1, "transposed")->grad;
+    grad->ndim = 2;
+    grad->shape = shape;
+    grad->strides = column_major;
+    data[1 + 4 * 2] = NAN; /* row 1, column 2 */
+    data[3 + 4 * 0] = NAN; /* row 3, column 0: earlier in memory, later in the order */
+    rig_step(&r, 1);
+    gsc_overflow out;
+    assert_int_equal(overflows(&r, &out, 1), 1);
+    expect_overflow(&out, 1, "transposed", 0, 2, 1 * 3 + 2);
+    rig_stop(&r);
+}
+
+static void test_each_dtype_is_counted(void **state)
+{
+    (void)state;
+    const DLDataType dtypes[] = {GSC_FLOAT32, GSC_FLOAT64, GSC_BFLOAT16, GSC_FLOAT16};
+    for (size_t d = 0; d < 4; d++) {
+        gsc_scaler_options options = options_of(2, 1);
+        options.allow_fp16_grads = true;
+        rig r;
+        rig_start_with(&r, &options);
+        double data[70] = {0};
+        DLTensor *grad = &fake_add(&r.optimizer, dtypes[d], NULL, data, 70, "g")->grad;
+        element_set(grad, 66, (double)INFINITY);
+        element_set(grad, 67, (double)NAN);
+        element_set(grad, 69, -(double)INFINITY);
+        rig_step(&r, 1);
+        gsc_overflow out;
+        assert_int_equal(overflows(&r, &out, 1), 1);
+        expect_overflow(&out, 1, "g", 2, 1, 66);
+        rig_stop(&r);
+    }
+}
+
+/* So large that several threads read it. */
+static void test_a_large_gradient(void **state)
+{
+    (void)state;
+    enum { N = 1 << 20, FIRST = 123457 };
+    static float data[N];
+    rig r;
+    rig_start(&r, 2);
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, data, N, "large");
+    for (int i = FIRST; i < N; i += 1000)
+        data[i] = i == FIRST ? NAN : -INFINITY;
+    rig_step(&r, 1);
+    gsc_overflow out;
+    assert_int_equal(overflows(&r, &out, 1), 1);
+    expect_overflow(&out, 1, "large", (N - FIRST - 1) / 1000, 1, FIRST);
+    rig_stop(&r);
+}
+
+static void test_recorded_by_the_caller(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 2);
+    assert_ok(gsc_scaler_record(r.scaler, &r.optimizer.base, true));
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_exact(gsc_scaler_get_scale(r.scaler), 1);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_index_name_counts_and_first_element),
+        cmocka_unit_test(test_none_while_finite),
+        cmocka_unit_test(test_several_gradients_and_a_small_array),
+        cmocka_unit_test(test_the_name_is_a_copy),
+        cmocka_unit_test(test_it_is_of_the_last_overflow),
+        cmocka_unit_test(test_each_optimizer_has_its_own),
+        cmocka_unit_test(test_what_only_the_division_makes_infinite),
+        cmocka_unit_test(test_first_index_is_row_major),
+        cmocka_unit_test(test_each_dtype_is_counted),
+        cmocka_unit_test(test_a_large_gradient),
+        cmocka_unit_test(test_recorded_by_the_caller),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule 3: scale, scale_list and scale_view. */
+#include <float.h>
+
+#include "rig.h"
+
+static void test_each_pair_of_dtypes(void **state)
+{
+    (void)state;
+    const struct {
+        DLDataType in, out;
+        double value, scale, expected;
+    } cases[] = {
+        {GSC_FLOAT32, GSC_FLOAT32, 4, 3, 12},
+        {GSC_FLOAT32, GSC_FLOAT32, 1, 65536, 65536},
+        {GSC_FLOAT32, GSC_FLOAT32, 3e38, 2, (double)INFINITY},
+        {GSC_FLOAT32, GSC_FLOAT64, 3e38, 2, (double)3e38f * 2}, /* float64 because out is */
+        {GSC_FLOAT32, GSC_FLOAT64, 0.1, 3, (double)0.1f * 3},
+        {GSC_FLOAT64, GSC_FLOAT64, 0.1, 3, 0.1 * 3},
+        {GSC_FLOAT64, GSC_FLOAT64, 1e300, 65536, 1e300 * 65536},
+        {GSC_FLOAT64, GSC_FLOAT64, 1e-320, 2, 2e-320},
+        {GSC_FLOAT16, GSC_FLOAT16, 1, 65536, (double)INFINITY}, /* 65536 is no float16 */
+        {GSC_FLOAT16, GSC_FLOAT16, 1, 32768, 32768},
+        {GSC_FLOAT16, GSC_FLOAT32, 1, 65536, 65536},
+        {GSC_FLOAT16, GSC_FLOAT64, 1, 65536, 65536},
+        {GSC_FLOAT16, GSC_FLOAT32, 0x1p-24, 65536, 0x1p-8},
+        {GSC_FLOAT16, GSC_FLOAT16, 1025.0 / 1024, 1.5, 1538.0 / 1024}, /* a tie goes to even */
+        {GSC_FLOAT16, GSC_FLOAT16, 1027.0 / 1024, 1.5, 1540.0 / 1024},
+        {GSC_BFLOAT16, GSC_BFLOAT16, 1, 65536, 65536},
+        {GSC_BFLOAT16, GSC_BFLOAT16, 129.0 / 128, 1.5, 194.0 / 128},
+        {GSC_BFLOAT16, GSC_BFLOAT16, 131.0 / 128, 1.5, 196.0 / 128},
+        {GSC_BFLOAT16, GSC_FLOAT32, 129.0 / 128, 1.5, 193.5 / 128},
+        {GSC_BFLOAT16, GSC_FLOAT64, 3, 65536, 196608},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gsc_scaler_options options = options_of(cases[i].scale, 1);
+        gsc_scaler *scaler = new_scaler(&options);
+        double in_data = 0, out_data = 0;
+        DLTensor in = tensor_of(cases[i].in, &in_data, NULL), out = tensor_of(cases[i].out, &out_data, NULL);
+        element_set(&in, 0, cases[i].value);
+        assert_ok(gsc_scaler_scale(scaler, &in, &out));
+        assert_exact(element_get(&out, 0), cases[i].expected);
+        if (dtype_is(cases[i].in, cases[i].out)) { /* in place */
+            assert_ok(gsc_scaler_scale(scaler, &in, &in));
+            assert_exact(element_get(&in, 0), cases[i].expected);
+        }
+        gsc_scaler_destroy(scaler);
+    }
+}
+
+static void test_float32_product_is_rounded_once(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(3, 1);
+    gsc_scaler *scaler = new_scaler(&options);
+    float value = 0.1f;
+    DLTensor tensor = tensor_of(GSC_FLOAT32, &value, NULL);
+    assert_ok(gsc_scaler_scale(scaler, &tensor, &tensor));
+    assert_exact((double)value, (double)(0.1f * 3.0f));
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_other_pairs_are_refused(void **state)
+{
+    (void)state;
+    gsc_scaler *scaler = new_scaler(NULL);
+    const DLDataType int32 = {kDLInt, 32, 1}, complex64 = {kDLComplex, 64, 1}, vector = {kDLFloat, 32, 2};
+    const struct {
+        DLDataType in, out;
+        gsc_status status;
+    } cases[] = {
+        {GSC_FLOAT32, GSC_FLOAT16, GSC_ERR_VALUE},
+        {GSC_FLOAT32, GSC_BFLOAT16, GSC_ERR_VALUE},
+        {GSC_FLOAT64, GSC_FLOAT32, GSC_ERR_VALUE},
+        {GSC_FLOAT64, GSC_FLOAT16, GSC_ERR_VALUE},
+        {GSC_FLOAT16, GSC_BFLOAT16, GSC_ERR_VALUE},
+        {GSC_BFLOAT16, GSC_FLOAT16, GSC_ERR_VALUE},
+        {int32, int32, GSC_ERR_VALUE},
+        {int32, GSC_FLOAT32, GSC_ERR_VALUE},
+        {GSC_FLOAT32, int32, GSC_ERR_VALUE},
+        {vector, vector, GSC_ERR_VALUE},
+        {complex64, complex64, GSC_ERR_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double in_data[2] = {1, 1}, out_data[2] = {7, 7};
+        DLTensor in = tensor_of(cases[i].in, in_data, NULL), out = tensor_of(cases[i].out, out_data, NULL);
+        assert_fails(cases[i].status, gsc_scaler_scale(scaler, &in, &out));
+        assert_exact(out_data[0], 7);
+    }
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_shapes_must_agree(void **state)
+{
+    (void)state;
+    gsc_scaler *scaler = new_scaler(NULL);
+    float a[6] = {1, 1, 1, 1, 1, 1}, b[6] = {7, 7, 7, 7, 7, 7};
+    int64_t two_three[] = {2, 3}, three_two[] = {3, 2}, six = 6, five = 5, negative = -1;
+    DLTensor in = tensor_of(GSC_FLOAT32, a, &six), out = tensor_of(GSC_FLOAT32, b, &five);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    in = (DLTensor){.data = a, .device = {kDLCPU, 0}, .ndim = 2, .dtype = GSC_FLOAT32, .shape = two_three};
+    out = in;
+    out.data = b;
+    out.shape = three_two;
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    out = tensor_of(GSC_FLOAT32, b, &six);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    in = tensor_of(GSC_FLOAT32, a, &negative);
+    out = tensor_of(GSC_FLOAT32, b, &negative);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    assert_exact((double)b[0], 7);
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_overlap(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(2, 1);
+    gsc_scaler *scaler = new_scaler(&options);
+    float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    int64_t four = 4, two_by_two[] = {2, 2}, zero_stride[] = {0, 1};
+    DLTensor in = tensor_of(GSC_FLOAT32, data, &four), out = in;
+    out.byte_offset = 4; /* shares three elements with in */
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    double wide[4] = {1, 2, 3, 4};
+    DLTensor narrow = tensor_of(GSC_FLOAT32, wide, &four), widened = tensor_of(GSC_FLOAT64, wide, &four);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &narrow, &widened)); /* not in itself: other elements */
+    out = (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = GSC_FLOAT32, .shape = two_by_two};
+    out.strides = zero_stride; /* both rows are one */
+    float source[4] = {1, 2, 3, 4};
+    in = out;
+    in.data = source;
+    in.strides = NULL;
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    for (int i = 0; i < 8; i++)
+        assert_exact((double)data[i], i + 1);
+    /* Reading one row twice is fine, and so is a neighbour that touches. */
+    in.strides = zero_stride;
+    out.strides = NULL;
+    assert_ok(gsc_scaler_scale(scaler, &in, &out));
+    assert_exact((double)data[0], 2);
+    assert_exact((double)data[3], 4);
+    in = tensor_of(GSC_FLOAT32, data, &four);
+    out = in;
+    out.byte_offset = 16;
+    assert_ok(gsc_scaler_scale(scaler, &in, &out));
+    assert_exact((double)data[4], 4);
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_strides_and_offset(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(10, 1);
+    gsc_scaler *scaler = new_scaler(&options);
+    float source[6] = {1, 2, 3, 4, 5, 6}, target[12];
+    for (int i = 0; i < 12; i++)
+        target[i] = -1;
+    int64_t shape[] = {3, 2}, transposed[] = {1, 3}, gapped[] = {4, 2};
+    DLTensor in = {.data = source, .device = {kDLCPU, 0}, .ndim = 2, .dtype = GSC_FLOAT32, .shape = shape};
+    in.strides = transposed; /* the 3 x 2 transpose of a 2 x 3 matrix */
+    DLTensor out = in;
+    out.data = target;
+    out.strides = gapped;
+    out.byte_offset = 4;
+    assert_ok(gsc_scaler_scale(scaler, &in, &out));
+    const double expected[12] = {-1, 10, -1, 40, -1, 20, -1, 50, -1, 30, -1, 60};
+    for (int i = 0; i < 12; i++)
+        assert_exact((double)target[i], expected[i]);
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_empty_and_zero_dimensional(void **state)
+{
+    (void)state;
+    gsc_scaler *scaler = new_scaler(NULL);
+    int64_t none = 0;
+    DLTensor empty = tensor_of(GSC_FLOAT32, NULL, &none);
+    assert_ok(gsc_scaler_scale(scaler, &empty, &empty));
+    float one = 1;
+    DLTensor scalar = tensor_of(GSC_FLOAT32, &one, NULL);
+    assert_ok(gsc_scaler_scale(scaler, &scalar, &scalar));
+    assert_exact((double)one, 65536);
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_special_values(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(2, 1);
+    gsc_scaler *scaler = new_scaler(&options);
+    float data[5] = {INFINITY, -INFINITY, NAN, -0.0f, bits_to_float(1)};
+    int64_t five = 5;
+    DLTensor tensor = tensor_of(GSC_FLOAT32, data, &five);
+    assert_ok(gsc_scaler_scale(scaler, &tensor, &tensor));
+    assert_exact((double)data[0], (double)INFINITY);
+    assert_exact((double)data[1], -(double)INFINITY);
+    assert_exact((double)data[2], (double)NAN);
+    assert_exact((double)data[3], -0.0);
+    assert_int_equal(float_to_bits(data[4]), 2); /* subnormals are kept */
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_list_is_checked_before_any_is_written(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(2, 1);
+    gsc_scaler *scaler = new_scaler(&options);
+    float a = 4, b[2] = {4, 8};
+    int32_t c = 4;
+    int64_t two = 2;
+    DLTensor first = tensor_of(GSC_FLOAT32, &a, NULL), second = tensor_of(GSC_FLOAT32, b, &two);
+    DLTensor third = tensor_of((DLDataType){kDLInt, 32, 1}, &c, NULL);
+    DLTensor *list[] = {&first, &second, &third};
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_list(scaler, list, list, 3));
+    assert_exact((double)a, 4);
+    assert_exact((double)b[1], 8);
+    list[2] = NULL;
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_list(scaler, list, list, 3));
+    assert_exact((double)a, 4);
+    assert_ok(gsc_scaler_scale_list(scaler, list, list, 2)); /* 4, (4, 8) -> 8, (8, 16) */
+    assert_exact((double)a, 8);
+    assert_exact((double)b[0], 8);
+    assert_exact((double)b[1], 16);
+    assert_ok(gsc_scaler_scale_list(scaler, list, list, 0));
+    assert_exact((double)a, 8);
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_view_always_holds_the_scale(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 4);
+    DLTensor view;
+    memset(&view, 0xff, sizeof view);
+    assert_ok(gsc_scaler_scale_view(r.scaler, (DLDevice){kDLCPU, 0}, &view));
+    assert_int_equal(view.ndim, 0);
+    assert_int_equal(view.device.device_type, kDLCPU);
+    assert_true(dtype_is(view.dtype, GSC_FLOAT32));
+    assert_exact(element_get(&view, 0), 4);
+    rig_iterate(&r, INFINITY);
+    assert_exact(element_get(&view, 0), 2);
+    rig_iterate(&r, 1);
+    rig_iterate(&r, 1);
+    assert_exact(element_get(&view, 0), 4);
+    assert_ok(gsc_scaler_update_to(r.scaler, 77));
+    assert_exact(element_get(&view, 0), 77);
+    gsc_scaler_state saved = state_of(r.scaler);
+    saved.scale = 0.25;
+    assert_ok(gsc_scaler_load_state_dict(r.scaler, &saved));
+    assert_exact(element_get(&view, 0), 0.25);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_view(r.scaler, (DLDevice){kDLCPU, 0}, NULL));
+    rig_stop(&r);
+}
+
+static void test_refusals_leave_the_output(void **state)
+{
+    (void)state;
+    gsc_scaler *scaler = new_scaler(NULL);
+    float a = 1, b = 7;
+    DLTensor in = tensor_of(GSC_FLOAT32, &a, NULL), out = tensor_of(GSC_FLOAT32, &b, NULL);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, NULL, &out));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, NULL));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(NULL, &in, &out));
+    in.device.device_type = kDLCUDA;
+    assert_fails(GSC_ERR_DEVICE, gsc_scaler_scale(scaler, &in, &out));
+    in.device.device_type = kDLCPU;
+    out.device.device_type = kDLCUDA;
+    assert_fails(GSC_ERR_DEVICE, gsc_scaler_scale(scaler, &in, &out));
+    out.device.device_type = kDLCPU;
+    in.data = NULL;
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    assert_exact((double)b, 7);
+    gsc_scaler_destroy(scaler);
+}
+
+static void test_nothing_is_initialised_lazily(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 8);
+    assert_int_equal(rig_step(&r, 8), GSC_STEPPED); /* step without an earlier scale */
+    assert_exact((double)r.param, -1);
+    assert_ok(gsc_scaler_update(r.scaler));
+    rig_stop(&r);
+    rig_start(&r, 8);
+    r.grad = 8;
+    assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_exact((double)r.grad, 1);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_pair_of_dtypes),
+        cmocka_unit_test(test_float32_product_is_rounded_once),
+        cmocka_unit_test(test_other_pairs_are_refused),
+        cmocka_unit_test(test_shapes_must_agree),
+        cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_strides_and_offset),
+        cmocka_unit_test(test_empty_and_zero_dimensional),
+        cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_list_is_checked_before_any_is_written),
+        cmocka_unit_test(test_view_always_holds_the_scale),
+        cmocka_unit_test(test_refusals_leave_the_output),
+        cmocka_unit_test(test_nothing_is_initialised_lazily),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

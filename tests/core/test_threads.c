@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule 15: scalers are independent: each on its thread, with tensors so large that both want the pool at once. */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "rig.h"
+
+enum { N = 1 << 17, ITERATIONS = 12 };
+
+typedef struct trainer {
+    int index;
+    float *grads;
+    double norms[ITERATIONS], scales[ITERATIONS];
+    int failures;
+    char message[256];
+} trainer;
+
+static void *train(void *argument)
+{
+    trainer *t = argument;
+    gsc_scaler_options options = options_of(t->index == 0 ? 8 : 1024, 2);
+    gsc_scaler *scaler = NULL;
+    t->failures += gsc_scaler_create(&options, &scaler) != GSC_OK;
+    fake_optimizer optimizer;
+    fake_init(&optimizer);
+    fake_add(&optimizer, GSC_FLOAT32, NULL, t->grads, N, t->index == 0 ? "first" : "second");
+    for (int i = 0; i < ITERATIONS; i++) {
+        for (int j = 0; j < N; j++)
+            t->grads[j] = (float)((j * 7 + i) % 1000);
+        if (i % 5 == 4)
+            t->grads[N / 2] = INFINITY;
+        DLTensor grads = optimizer.params[0].grad;
+        t->failures += gsc_scaler_scale(scaler, &grads, &grads) != GSC_OK;
+        t->failures += gsc_scaler_clip_grad_norm(scaler, &optimizer.base, 1, 2, &t->norms[i]) != GSC_OK;
+        t->failures += gsc_scaler_step(scaler, &optimizer.base, NULL, NULL) != GSC_OK;
+        t->failures += gsc_scaler_update(scaler) != GSC_OK;
+        t->failures += gsc_scaler_set_growth_factor(scaler, t->index == 0 ? 0.5 : -3) != GSC_ERR_VALUE;
+        t->scales[i] = gsc_scaler_get_scale(scaler);
+    }
+    snprintf(t->message, sizeof t->message, "%s", gsc_last_error());
+    gsc_scaler_destroy(scaler);
+    return NULL;
+}
+
+static void test_two_scalers_in_two_threads(void **state)
+{
+    (void)state;
+    trainer together[2] = {{.index = 0}, {.index = 1}}, alone[2] = {{.index = 0}, {.index = 1}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        together[i].grads = calloc(N, sizeof(float));
+        alone[i].grads = calloc(N, sizeof(float));
+        assert_non_null(together[i].grads);
+        assert_non_null(alone[i].grads);
+        train(&alone[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, train, &together[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(alone[i].failures + together[i].failures, 0);
+        assert_memory_equal(together[i].grads, alone[i].grads, N * sizeof(float));
+        assert_memory_equal(together[i].norms, alone[i].norms, sizeof alone[i].norms);
+        assert_memory_equal(together[i].scales, alone[i].scales, sizeof alone[i].scales);
+        free(together[i].grads);
+        free(alone[i].grads);
+    }
+    assert_non_null(strstr(together[0].message, "0.5")); /* each thread has its own message */
+    assert_non_null(strstr(together[1].message, "-3"));
+}
+
+/* One scaler moves from thread to thread, one at a time. */
+static void *iterate_once(void *argument)
+{
+    rig *r = argument;
+    r->grad = 8;
+    return gsc_scaler_step(r->scaler, &r->optimizer.base, NULL, NULL) == GSC_OK &&
+                   gsc_scaler_update(r->scaler) == GSC_OK
+               ? argument
+               : NULL;
+}
+
+static void test_a_scaler_may_change_its_thread(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 8);
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        void *done = NULL;
+        assert_int_equal(pthread_create(&thread, NULL, iterate_once, &r), 0);
+        pthread_join(thread, &done);
+        assert_ptr_equal(done, &r);
+    }
+    assert_exact(gsc_scaler_get_scale(r.scaler), 16);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_scalers_in_two_threads),
+        cmocka_unit_test(test_a_scaler_may_change_its_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
