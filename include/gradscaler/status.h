@@ -65,8 +65,8 @@ typedef void gsc_parallel_for(void *host, size_t count, gsc_task *task, void *ct
 GSC_API void gsc_set_parallel_for(gsc_parallel_for *fn, void *host);
 
 /* Runs a loop as the library runs its own: on the host's threads or the built-in pool, each task in a floating-point
- * environment of nearest-even rounding without flush-to-zero. A loop inside a task, or while another thread's loop
- * holds the pool, runs on the calling thread alone. */
+ * environment of nearest-even rounding without flush-to-zero. With the pool, a loop inside a task, or while another
+ * thread's loop holds it, runs on the calling thread alone; a host's loop has to bear both. */
 GSC_API void gsc_parallel_run(size_t count, gsc_task *task, void *ctx);
 
 #ifdef __cplusplus

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/internal.h"
 
-/* A disabled scaler stays open: its step is the optimizer's own, closures included. */
 void gsc_callback_begin(gsc_scaler *scaler)
 {
-    scaler->in_callback = scaler->options.enabled;
+    scaler->callbacks++;
+    scaler->closed = true;
     gsc_fpenv_leave(scaler->caller_env);
+}
+
+void gsc_callback_begin_step(gsc_scaler *scaler)
+{
+    gsc_callback_begin(scaler);
+    scaler->closed = scaler->options.enabled;
 }
 
 void gsc_callback_end(gsc_scaler *scaler)
 {
     scaler->caller_env = gsc_fpenv_enter();
-    scaler->in_callback = false;
+    scaler->callbacks--;
+    scaler->closed = false;
 }
 
 void gsc_emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc_optimizer *optimizer)

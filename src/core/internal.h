@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* internal.h: the scaler's own structures and what its files offer one another.
  *
- * scaler.c holds every public entry point: it checks the pointers, refuses calls from callbacks, sets the
- * floating-point environment and hands over to the file of the topic. */
+ * scaler.c holds the public functions that change a scaler: it checks the pointers, refuses calls from callbacks, sets
+ * the floating-point environment and hands over to the file of the topic. */
 #ifndef GSC_CORE_INTERNAL_H
 #define GSC_CORE_INTERNAL_H
 
@@ -62,12 +62,15 @@ struct gsc_scaler {
     gsc_record **records;
     size_t record_count, record_capacity;
     gsc_gradlist list; /* workspace of the call under way */
-    bool in_callback;  /* the caller's code is running: only const functions may be called */
+    int callbacks;     /* of this scaler that are running, one inside the other */
+    bool closed;       /* to them, but for const functions */
     gsc_fpenv caller_env;
 };
 
 /* callbacks.c: the caller's code runs in the caller's floating-point environment, with the scaler closed to it. */
 void gsc_callback_begin(gsc_scaler *scaler);
+/* The step of a disabled scaler is the optimizer's own, closures included: the scaler stays open to it. */
+void gsc_callback_begin_step(gsc_scaler *scaler);
 void gsc_callback_end(gsc_scaler *scaler);
 void gsc_emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc_optimizer *optimizer);
 

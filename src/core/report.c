@@ -7,8 +7,8 @@
 
 #include "core/internal.h"
 
-/* Copies of names. Callers may hold pointers into a block until the next overflow, so one that is in use is replaced or
- * freed only then. */
+/* Copies of names. Callers may hold pointers into a block until the next overflow, so one that is in use is freed only
+ * then. */
 struct gsc_names {
     struct gsc_names *next;
     size_t capacity, used;
@@ -29,23 +29,34 @@ static size_t names_size(gsc_scaler *scaler, const gsc_optimizer *optimizer, siz
     return size;
 }
 
+static struct gsc_names *new_names(size_t capacity)
+{
+    struct gsc_names *names = malloc(sizeof *names + capacity);
+    if (names)
+        *names = (struct gsc_names){.capacity = capacity};
+    return names;
+}
+
+static gsc_status no_memory(size_t grads)
+{
+    return gsc_fail(GSC_ERR_MEMORY, "no memory for an overflow report on %zu gradients", grads);
+}
+
 gsc_status gsc_report_reserve(gsc_scaler *scaler, gsc_record *record, size_t grads)
 {
     gsc_report *report = &record->report;
     if (grads <= report->capacity)
         return GSC_OK;
-    size_t size = names_size(scaler, record->optimizer, grads);
-    struct gsc_names *names = size > 0 ? malloc(sizeof *names + size) : NULL;
     gsc_overflow *entries =
         grads <= SIZE_MAX / sizeof *entries ? realloc(report->entries, grads * sizeof *entries) : NULL;
-    if (entries)
-        report->entries = entries;
-    if (!entries || (size > 0 && !names)) {
-        free(names);
-        return gsc_fail(GSC_ERR_MEMORY, "no memory for an overflow report on %zu gradients", grads);
-    }
-    if (names) {
-        *names = (struct gsc_names){.capacity = size};
+    if (!entries)
+        return no_memory(grads);
+    report->entries = entries;
+    size_t size = names_size(scaler, record->optimizer, grads);
+    if (size > 0) {
+        struct gsc_names *names = new_names(size);
+        if (!names)
+            return no_memory(grads);
         free(report->spare);
         report->spare = names;
     }
@@ -66,22 +77,25 @@ static void report_clear(gsc_scaler *scaler, gsc_report *report)
 {
     report->count = 0;
     if (report->spare) {
-        free(report->names);
+        free_names(report->names);
         report->names = report->spare;
         report->spare = NULL;
     }
-    if (report->names)
+    if (report->names) {
+        free_names(report->names->next);
+        report->names->next = NULL;
         report->names->used = 0;
+    }
     free_names(scaler->forgotten_names);
     scaler->forgotten_names = NULL;
 }
 
 void gsc_report_forget(gsc_scaler *scaler, gsc_report *report)
 {
-    if (report->names) {
-        report->names->next = scaler->forgotten_names;
-        scaler->forgotten_names = report->names;
-    }
+    struct gsc_names **last = &scaler->forgotten_names;
+    while (*last)
+        last = &(*last)->next;
+    *last = report->names;
     free(report->spare);
     free(report->entries);
     *report = (gsc_report){0};
@@ -89,11 +103,26 @@ void gsc_report_forget(gsc_scaler *scaler, gsc_report *report)
 
 void gsc_reports_free(gsc_scaler *scaler) { free_names(scaler->forgotten_names); }
 
-/* Returns the copy; NULL where names have become longer than they were when the optimizer was first seen. */
-static const char *keep_name(struct gsc_names *names, const char *name)
+/* Names that have become longer than they were when the optimizer was first seen take a larger block. */
+static struct gsc_names *room_for(gsc_report *report, size_t size)
+{
+    struct gsc_names *names = report->names;
+    if (names && size <= names->capacity - names->used)
+        return names;
+    struct gsc_names *larger = new_names(size + (names ? 2 * names->capacity : 0));
+    if (!larger)
+        return NULL;
+    larger->next = names;
+    report->names = larger;
+    return larger;
+}
+
+/* Returns the copy; NULL without a name, or without memory for it: the report itself matters more. */
+static const char *keep_name(gsc_report *report, const char *name)
 {
     size_t size = name ? strlen(name) + 1 : 0;
-    if (!name || !names || size > names->capacity - names->used)
+    struct gsc_names *names = name ? room_for(report, size) : NULL;
+    if (!names)
         return NULL;
     char *copy = memcpy(names->text + names->used, name, size);
     names->used += size;
@@ -115,7 +144,7 @@ static void read_gradients(gsc_scaler *scaler, gsc_record *record, double r)
         const char *name = optimizer->name ? optimizer->name(optimizer->self, i) : NULL;
         gsc_callback_end(scaler);
         report->entries[report->count++] = (gsc_overflow){.index = i,
-                                                          .name = keep_name(report->names, name),
+                                                          .name = keep_name(report, name),
                                                           .inf_count = census.inf_count,
                                                           .nan_count = census.nan_count,
                                                           .first_index = census.first_index};

@@ -16,7 +16,7 @@ static gsc_status check_scaler(const gsc_scaler *scaler, const char *caller)
 {
     if (!scaler)
         return null_argument(caller, "scaler");
-    if (scaler->in_callback)
+    if (scaler->closed)
         return gsc_fail(GSC_ERR_STATE,
                         "%s: called from a callback of the same scaler; only functions that take it const "
                         "may be",
@@ -69,8 +69,12 @@ gsc_status gsc_scaler_create(const gsc_scaler_options *options, gsc_scaler **out
 
 void gsc_scaler_destroy(gsc_scaler *scaler)
 {
-    if (!scaler || check_scaler(scaler, "gsc_scaler_destroy") != GSC_OK)
+    if (!scaler)
         return;
+    if (scaler->callbacks > 0) {
+        gsc_fail(GSC_ERR_STATE, "gsc_scaler_destroy: called from a callback of the same scaler; destroy it afterwards");
+        return;
+    }
     gsc_records_free(scaler);
     gsc_gradlist_free(&scaler->list);
     free(scaler);

@@ -46,7 +46,7 @@ static gsc_status call_step(step_attempt *attempt)
 {
     gsc_step_result *result = &attempt->result;
     const gsc_optimizer *optimizer = attempt->optimizer;
-    gsc_callback_begin(attempt->scaler);
+    gsc_callback_begin_step(attempt->scaler);
     uint64_t messages = gsc_message_count();
     gsc_status status = optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
     gsc_callback_end(attempt->scaler);
@@ -183,8 +183,12 @@ gsc_status gsc_do_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const
     GSC_TRY(scaler->options.enabled ? step_enabled(&attempt) : step_disabled(&attempt));
     if (!attempt.result.has_value)
         attempt.result.value = 0.0;
-    attempt.record->result = attempt.result;
-    attempt.record->has_result = true;
+    /* The step of a disabled scaler may have had its optimizer forgotten. */
+    gsc_record *record = gsc_record_find(scaler, optimizer);
+    if (record) {
+        record->result = attempt.result;
+        record->has_result = true;
+    }
     if (result)
         *result = attempt.result;
     return GSC_OK;

@@ -4,16 +4,18 @@
 
 double gsc_inverse_scale(const gsc_scaler *scaler) { return 1.0 / (double)scaler->scale; }
 
-static gsc_stage stage_of(const gsc_scaler *scaler, const gsc_optimizer *optimizer)
-{
-    const gsc_record *record = gsc_record_find(scaler, optimizer);
-    return record ? record->stage : GSC_STAGE_READY;
-}
-
 gsc_status gsc_require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
 {
-    switch (stage_of(scaler, optimizer)) {
-    case GSC_STAGE_READY: return GSC_OK;
+    const gsc_record *record = gsc_record_find(scaler, optimizer);
+    switch (record ? record->stage : GSC_STAGE_READY) {
+    case GSC_STAGE_READY:
+        if (!record || !record->comm_failed)
+            return GSC_OK;
+        /* The other ranks have gone on without it: it would wait for them in vain. */
+        return gsc_fail(GSC_ERR_COMM,
+                        "%s: this rank refused this optimizer's gradients, and the others know; call "
+                        "gsc_scaler_update_to on every rank",
+                        caller);
     case GSC_STAGE_UNSCALED:
         return gsc_fail(GSC_ERR_STATE,
                         "%s: this optimizer's gradients are already unscaled since the last update; unscale once per "
@@ -40,7 +42,6 @@ static gsc_finding sweep(gsc_scaler *scaler, const gsc_exam *exam)
 /* The verdict of all ranks becomes the optimizer's and the next update's. */
 static void settle(gsc_scaler *scaler, gsc_record *record, const gsc_verdict *verdict)
 {
-    record->comm_failed = false;
     record->found_inf = verdict->found_inf;
     record->overflowed |= verdict->found_inf;
     scaler->pending.recorded = true;
@@ -69,9 +70,12 @@ gsc_status gsc_examine(gsc_scaler *scaler, const gsc_optimizer *optimizer, const
                            .failed = status != GSC_OK};
     bool has_grads = verdict.checked;
     gsc_status agreement = gsc_ranks_agree(scaler, &verdict);
-    GSC_TRY(status);
-
     gsc_record *record = *out = gsc_record_find(scaler, optimizer); /* gsc_collect has made it known */
+    if (status != GSC_OK) {
+        if (record)
+            record->comm_failed = agreement != GSC_OK;
+        return status;
+    }
     record->has_grads = has_grads;
     record->max_abs = finding.max_abs;
     if (agreement != GSC_OK)
@@ -97,9 +101,10 @@ gsc_status gsc_do_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, boo
 {
     gsc_record *record;
     GSC_TRY(gsc_require_ready(scaler, optimizer, "gsc_scaler_record"));
-    GSC_TRY(gsc_record_get(scaler, optimizer, &record));
-    gsc_verdict verdict = {.found_inf = found_inf, .checked = true};
+    gsc_status status = gsc_record_get(scaler, optimizer, &record);
+    gsc_verdict verdict = {.found_inf = found_inf, .checked = true, .failed = status != GSC_OK};
     gsc_status agreement = gsc_ranks_agree(scaler, &verdict);
+    GSC_TRY(status);
     record->has_grads = true;
     record->max_abs = 0.0;
     if (agreement != GSC_OK)

@@ -39,7 +39,8 @@ static void grow(gsc_scaler *scaler, scale_change *change)
 static void after_overflow(gsc_scaler *scaler, scale_change *change)
 {
     scaler->growth_tracker = 0;
-    scaler->stats.consecutive_skips++;
+    if (scaler->stats.consecutive_skips < INT64_MAX) /* a loaded state may hold any count */
+        scaler->stats.consecutive_skips++;
     if (scaler->hysteresis_tracker > 0)
         scaler->hysteresis_tracker--;
     if (scaler->hysteresis_tracker == 0)

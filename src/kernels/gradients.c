@@ -24,15 +24,7 @@ static gsc_status collect(gsc_gradlist *list, DLTensor *const *grads, size_t n, 
     return status == GSC_OK ? gsc_gradlist_finish(list, of.want_norm) : status;
 }
 
-static double reciprocal(double scale)
-{
-    gsc_fpenv caller = gsc_fpenv_enter();
-    double r = gsc_fpenv_pin(1.0 / gsc_fpenv_pin(scale));
-    gsc_fpenv_leave(caller);
-    return r;
-}
-
-gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
+static gsc_status unscale(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
 {
     if (!(scale >= (double)FLT_MIN && scale <= (double)FLT_MAX))
         return gsc_fail(GSC_ERR_VALUE, "gsc_unscale_grads: scale is %g; allowed is %g to %g", scale, (double)FLT_MIN,
@@ -40,7 +32,7 @@ gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, boo
     gsc_gradlist list = {.count = 0};
     gsc_status status = collect(&list, grads, n, (request){.caller = "gsc_unscale_grads", .writes = true});
     if (status == GSC_OK) {
-        gsc_finding finding = gsc_gradlist_unscale(&list, reciprocal(scale));
+        gsc_finding finding = gsc_gradlist_unscale(&list, 1.0 / scale);
         if (found_inf)
             *found_inf = finding.found_inf;
     }
@@ -72,7 +64,7 @@ static double total_norm_of(const gsc_gradlist *list, double norm_type)
     return gsc_norm_from_sums(&sums);
 }
 
-gsc_status gsc_grad_norm(DLTensor *const *grads, size_t n, double norm_type, double *norm)
+static gsc_status take_norm(DLTensor *const *grads, size_t n, double norm_type, double *norm)
 {
     static const char caller[] = "gsc_grad_norm";
     gsc_status status = check_norm_type(norm_type, caller);
@@ -88,7 +80,7 @@ gsc_status gsc_grad_norm(DLTensor *const *grads, size_t n, double norm_type, dou
     return status;
 }
 
-gsc_status gsc_clip_grad_norm(DLTensor *const *grads, size_t n, double max_norm, double norm_type, double *total_norm)
+static gsc_status clip_norm(DLTensor *const *grads, size_t n, double max_norm, double norm_type, double *total_norm)
 {
     static const char caller[] = "gsc_clip_grad_norm";
     if (!(max_norm >= 0.0))
@@ -101,7 +93,9 @@ gsc_status gsc_clip_grad_norm(DLTensor *const *grads, size_t n, double max_norm,
     status = collect(&list, grads, n, (request){.caller = caller, .writes = true, .want_norm = true});
     if (status == GSC_OK) {
         double norm = total_norm_of(&list, norm_type);
-        gsc_gradlist_multiply(&list, gsc_clip_coefficient(max_norm, norm));
+        double coefficient = gsc_clip_coefficient(max_norm, norm);
+        if (coefficient < 1.0)
+            gsc_gradlist_multiply(&list, coefficient);
         if (total_norm)
             *total_norm = norm;
     }
@@ -130,23 +124,55 @@ static void clamp_all(const gsc_gradlist *list, double limit)
 {
     uint64_t max_bits[GSC_KINDS];
     gsc_sweep sweep = {.list = list, .kernels = gsc_kernels()->clamp, .stores = true};
-    gsc_fpenv caller = gsc_fpenv_enter();
     for (int kind = 0; kind < GSC_KINDS; kind++)
-        sweep.factor[kind] = gsc_fpenv_pin(rounded_down((gsc_kind)kind, gsc_fpenv_pin(limit)));
-    gsc_fpenv_leave(caller);
+        sweep.factor[kind] = rounded_down((gsc_kind)kind, limit);
     gsc_sweep_run(&sweep, max_bits);
+}
+
+static gsc_status clip_values(DLTensor *const *grads, size_t n, double limit)
+{
+    static const char caller[] = "gsc_clip_grad_value";
+    if (!(limit >= 0.0))
+        return gsc_fail(GSC_ERR_VALUE, "%s: clip_value is %g; allowed are 0, numbers above and infinity", caller,
+                        limit);
+    gsc_gradlist list = {.count = 0};
+    gsc_status status = collect(&list, grads, n, (request){.caller = caller, .writes = true});
+    if (status == GSC_OK)
+        clamp_all(&list, limit);
+    gsc_gradlist_free(&list);
+    return status;
+}
+
+/* The public functions: the above in the library's floating-point environment, the checks of numbers included. */
+
+gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
+{
+    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc_status status = unscale(grads, n, gsc_fpenv_pin(scale), found_inf);
+    gsc_fpenv_leave(caller);
+    return status;
+}
+
+gsc_status gsc_grad_norm(DLTensor *const *grads, size_t n, double norm_type, double *norm)
+{
+    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc_status status = take_norm(grads, n, gsc_fpenv_pin(norm_type), norm);
+    gsc_fpenv_leave(caller);
+    return status;
+}
+
+gsc_status gsc_clip_grad_norm(DLTensor *const *grads, size_t n, double max_norm, double norm_type, double *total_norm)
+{
+    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc_status status = clip_norm(grads, n, gsc_fpenv_pin(max_norm), gsc_fpenv_pin(norm_type), total_norm);
+    gsc_fpenv_leave(caller);
+    return status;
 }
 
 gsc_status gsc_clip_grad_value(DLTensor *const *grads, size_t n, double clip_value)
 {
-    static const char caller[] = "gsc_clip_grad_value";
-    if (!(clip_value >= 0.0))
-        return gsc_fail(GSC_ERR_VALUE, "%s: clip_value is %g; allowed are 0, numbers above and infinity", caller,
-                        clip_value);
-    gsc_gradlist list = {.count = 0};
-    gsc_status status = collect(&list, grads, n, (request){.caller = caller, .writes = true});
-    if (status == GSC_OK)
-        clamp_all(&list, clip_value);
-    gsc_gradlist_free(&list);
+    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc_status status = clip_values(grads, n, gsc_fpenv_pin(clip_value));
+    gsc_fpenv_leave(caller);
     return status;
 }

@@ -205,6 +205,55 @@ static void test_a_failing_step_is_told(void **state)
     rig_stop(&r);
 }
 
+static gsc_scaler *open_scaler;
+static fake_optimizer *open_optimizer;
+static gsc_status in_grad;
+
+static gsc_status step_that_forgets(void *self, const gsc_step_args *args, double *value, bool *has_value)
+{
+    (void)self, (void)args, (void)value, (void)has_value;
+    gsc_scaler_forget(open_scaler, &open_optimizer->base);
+    gsc_scaler_destroy(open_scaler); /* refused: it would be freed under its own step */
+    return gsc_scaler_update(open_scaler);
+}
+
+static DLTensor *grad_that_clips(void *self, size_t index)
+{
+    in_grad = gsc_scaler_clip_grad_norm(open_scaler, &open_optimizer->base, 1, 2, NULL);
+    return fake_grad(self, index);
+}
+
+static void test_its_step_may_call_it(void **state)
+{
+    (void)state;
+    rig r;
+    start(&r);
+    open_scaler = r.scaler;
+    open_optimizer = &r.optimizer;
+    r.optimizer.base.step = step_that_forgets;
+    gsc_step_result result;
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+    assert_int_equal(result.outcome, GSC_STEPPED);
+    assert_fails(GSC_ERR_STATE, gsc_scaler_result(r.scaler, &r.optimizer.base, &result)); /* forgotten */
+    rig_stop(&r);
+}
+
+static void test_its_other_callbacks_may_not(void **state)
+{
+    (void)state;
+    rig r;
+    start(&r);
+    open_scaler = r.scaler;
+    open_optimizer = &r.optimizer;
+    r.optimizer.base.grad = grad_that_clips;
+    r.grad = 10;
+    double norm = 0;
+    assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 1, 2, &norm));
+    assert_exact(norm, 10);
+    assert_int_equal(in_grad, GSC_ERR_STATE);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +267,8 @@ int main(void)
         cmocka_unit_test(test_any_gradient_may_be_stepped),
         cmocka_unit_test(test_state_is_empty_and_loading_is_checked_and_ignored),
         cmocka_unit_test(test_a_failing_step_is_told),
+        cmocka_unit_test(test_its_step_may_call_it),
+        cmocka_unit_test(test_its_other_callbacks_may_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

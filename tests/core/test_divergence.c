@@ -163,13 +163,34 @@ static void test_a_loaded_count_goes_on(void **state)
     rig_stop(&resumed);
 }
 
+static void test_the_count_stops_at_its_greatest(void **state)
+{
+    (void)state;
+    rig r;
+    start(&r, 3);
+    gsc_scaler_state saved = state_of(r.scaler);
+    saved.consecutive_skips = INT64_MAX - 1;
+    assert_ok(gsc_scaler_load_state_dict(r.scaler, &saved));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rig_step(&r, INFINITY), GSC_SKIPPED_OVERFLOW);
+        assert_fails(GSC_ERR_DIVERGED, gsc_scaler_update(r.scaler));
+        assert_true(stats_of(r.scaler).consecutive_skips == INT64_MAX);
+    }
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_nth_in_a_row),           cmocka_unit_test(test_zero_is_no_limit),
-        cmocka_unit_test(test_only_a_clean_update_resets), cmocka_unit_test(test_held_by_hysteresis_counts),
-        cmocka_unit_test(test_one_optimizer_suffices),     cmocka_unit_test(test_the_message_names_gradients_and_kind),
-        cmocka_unit_test(test_the_message_without_names),  cmocka_unit_test(test_a_loaded_count_goes_on),
+        cmocka_unit_test(test_the_nth_in_a_row),
+        cmocka_unit_test(test_zero_is_no_limit),
+        cmocka_unit_test(test_only_a_clean_update_resets),
+        cmocka_unit_test(test_held_by_hysteresis_counts),
+        cmocka_unit_test(test_one_optimizer_suffices),
+        cmocka_unit_test(test_the_message_names_gradients_and_kind),
+        cmocka_unit_test(test_the_message_without_names),
+        cmocka_unit_test(test_a_loaded_count_goes_on),
+        cmocka_unit_test(test_the_count_stops_at_its_greatest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,12 +213,51 @@ static void test_a_callback_may_change_it(void **state)
     rig_stop(&r);
 }
 
+/* Numbers are checked in the library's environment: a NaN argument does not trap. */
+static void test_numbers_that_are_refused(void **state)
+{
+    (void)state;
+    float value = 1;
+    DLTensor tensor = tensor_of(GSC_FLOAT32, &value, NULL), *grads[] = {&tensor};
+    bool found;
+    double norm;
+    for (size_t i = 0; i < sizeof environments / sizeof *environments; i++) {
+        rig r;
+        rig_start(&r, 8);
+        fenv_t before;
+        fegetenv(&before);
+        environments[i]();
+        gsc_status statuses[] = {
+            gsc_unscale_grads(grads, 1, (double)NAN, &found),
+            gsc_grad_norm(grads, 1, (double)NAN, &norm),
+            gsc_clip_grad_norm(grads, 1, (double)NAN, 2, &norm),
+            gsc_clip_grad_norm(grads, 1, 1, (double)NAN, &norm),
+            gsc_clip_grad_value(grads, 1, (double)NAN),
+            gsc_scaler_update_to(r.scaler, (double)NAN),
+            gsc_scaler_set_growth_factor(r.scaler, (double)NAN),
+            gsc_scaler_set_backoff_factor(r.scaler, (double)NAN),
+            gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, (double)NAN, 2, NULL),
+            gsc_scaler_step(r.scaler, &r.optimizer.base, &(gsc_step_args){.clip_norm = (double)NAN}, NULL),
+        };
+        uint64_t after = read_control();
+        fesetenv(&before);
+        environments[i]();
+        uint64_t expected = read_control();
+        fesetenv(&before);
+        for (size_t j = 0; j < sizeof statuses / sizeof *statuses; j++)
+            assert_int_equal(statuses[j], GSC_ERR_VALUE);
+        assert_true(after == expected);
+        rig_stop(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results_are_the_same_and_it_is_restored),
         cmocka_unit_test(test_options_and_states),
         cmocka_unit_test(test_a_callback_may_change_it),
+        cmocka_unit_test(test_numbers_that_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

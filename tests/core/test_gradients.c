@@ -337,6 +337,25 @@ static void test_isa_is_one_that_is_known(void **state)
 #endif
 }
 
+/* Lists of every length in falling order of their addresses: what takes the table of duplicates. */
+static void test_any_number_in_any_order(void **state)
+{
+    (void)state;
+    enum { MOST = 130 };
+    float values[MOST];
+    DLTensor tensors[MOST], *grads[MOST];
+    for (size_t n = 1; n <= MOST; n++) {
+        for (size_t i = 0; i < n; i++) {
+            values[n - 1 - i] = 1;
+            tensors[i] = (DLTensor){.data = &values[n - 1 - i], .device = {kDLCPU, 0}, .dtype = GSC_FLOAT32};
+            grads[i] = &tensors[i];
+        }
+        double norm = 0;
+        assert_int_equal(gsc_grad_norm(grads, n, 1, &norm), GSC_OK);
+        assert_true(norm == (double)n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_statistics_of_other_dtypes),
         cmocka_unit_test(test_isa_is_one_that_is_known),
+        cmocka_unit_test(test_any_number_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -413,6 +413,40 @@ static void test_a_refusal_keeps_its_message_when_the_collective_fails_too(void 
     rig_stop(&r);
 }
 
+/* By its own choice a rank that refused must not enter a collective that nobody else will. */
+static int refusing_alone(void *self, DLTensor *values, void *stream)
+{
+    (void)stream;
+    ++*(int *)self;
+    ((float *)values->data)[2] = 1; /* some rank failed */
+    return 0;
+}
+
+static void test_a_rank_that_refused_does_not_wait_alone(void **state)
+{
+    (void)state;
+    int calls = 0;
+    gsc_comm comm = {.self = &calls, .allreduce_max = refusing_alone};
+    gsc_scaler_options options = options_of(8, 2);
+    options.comm = &comm;
+    rig r;
+    rig_start_with(&r, &options);
+    const gsc_optimizer *optimizer = &r.optimizer.base;
+    r.optimizer.params[0].grad.dtype = GSC_FLOAT16;
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(r.scaler, optimizer));
+    r.optimizer.params[0].grad.dtype = GSC_FLOAT32;
+    assert_fails(GSC_ERR_COMM, gsc_scaler_unscale(r.scaler, optimizer));
+    assert_message("gsc_scaler_update_to");
+    assert_fails(GSC_ERR_COMM, gsc_scaler_step(r.scaler, optimizer, NULL, NULL));
+    assert_fails(GSC_ERR_COMM, gsc_scaler_record(r.scaler, optimizer, false));
+    assert_fails(GSC_ERR_COMM, gsc_scaler_clip_grad_norm(r.scaler, optimizer, 1, 2, NULL));
+    assert_int_equal(calls, 1);
+    assert_ok(gsc_scaler_update_to(r.scaler, 8));
+    assert_fails(GSC_ERR_COMM, gsc_scaler_unscale(r.scaler, optimizer)); /* the other ranks' refusal this time */
+    assert_int_equal(calls, 2);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_a_late_rank),
         cmocka_unit_test(test_calls_out_of_order_enter_no_collective),
         cmocka_unit_test(test_a_refusal_keeps_its_message_when_the_collective_fails_too),
+        cmocka_unit_test(test_a_rank_that_refused_does_not_wait_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,44 @@ static void test_recorded_by_the_caller(void **state)
     rig_stop(&r);
 }
 
+/* Names may change, grow and appear between overflows. */
+static void test_names_that_grow(void **state)
+{
+    (void)state;
+    static const char *const names[] = {NULL, "w", "layer.weight", "encoder.layer.7.attention.query.weight", "w"};
+    rig r;
+    rig_start(&r, 8);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        r.optimizer.params[0].name = names[i];
+        assert_int_equal(rig_iterate(&r, INFINITY), GSC_SKIPPED_OVERFLOW);
+        gsc_overflow overflow;
+        assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, &overflow, 1), 1);
+        if (names[i])
+            assert_string_equal(overflow.name, names[i]);
+        else
+            assert_null(overflow.name);
+    }
+    rig_stop(&r);
+}
+
+/* A name that was handed out lives until the next overflow, whatever happens to its optimizer. */
+static void test_a_name_outlives_its_optimizer(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 8);
+    assert_int_equal(rig_iterate(&r, INFINITY), GSC_SKIPPED_OVERFLOW);
+    gsc_overflow overflow;
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, &overflow, 1), 1);
+    float more = 0;
+    fake_add(&r.optimizer, GSC_FLOAT32, &more, &more, 1, "a second parameter with a long name");
+    assert_int_equal(rig_iterate(&r, 8), GSC_STEPPED);
+    assert_string_equal(overflow.name, "weight");
+    gsc_scaler_forget(r.scaler, &r.optimizer.base);
+    assert_string_equal(overflow.name, "weight");
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +279,8 @@ int main(void)
         cmocka_unit_test(test_each_dtype_is_counted),
         cmocka_unit_test(test_a_large_gradient),
         cmocka_unit_test(test_recorded_by_the_caller),
+        cmocka_unit_test(test_names_that_grow),
+        cmocka_unit_test(test_a_name_outlives_its_optimizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
