@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the fragments of the documentation take for granted: the names that a reader has of his own. docs.sh compiles
+ * each fragment as the body of a function behind this file. */
+#ifndef DOCS_CONTEXT_H
+#define DOCS_CONTEXT_H
+
+#include <gradscaler/gradscaler.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+extern gsc_scaler *scaler;
+extern gsc_scaler_options options;
+extern gsc_scaler_state state;
+extern gsc_optimizer *optimizer, *generator, *discriminator;
+extern gsc_step_result result;
+extern DLTensor loss;
+extern void *world;
+extern int step, steps, micro_batches;
+extern float w_grad[1024], b_grad[16];
+extern void *my_model;
+gsc_status my_step(void *model);
+
+void forward(int batch);
+void backward(double seed); /* gradients of seed * loss are added to the parameters' */
+void zero_grad(void);
+void scheduler_step(void);
+void ema_update(void);
+void ascend_to_neighbour(void);
+void return_from_neighbour(void);
+bool save(const char *path, const gsc_scaler_state *state);
+bool load(const char *path, gsc_scaler_state *state);
+int world_max(void *self, DLTensor *values, void *stream);
+
+#endif

@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A distribution's or a user's CFLAGS cannot break the numbers: the library built with -ffast-math finds NaN and
+# infinity, keeps subnormals and leaves the process's floating-point mode alone; so it does for a program built that way.
+. "$(dirname "$0")/common.sh"
+
+GSC_TRAIN=OFF
+configure_and_install fast -DGSC_TRAIN=OFF -DGSC_CLI=OFF -DGSC_BUILD_TESTS=OFF -DCMAKE_C_FLAGS="-O3 -ffast-math"
+lib=$WORK/fast/prefix/lib
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+for flags in "" "-DFAST_MATH -ffast-math"; do
+    # shellcheck disable=SC2046,SC2086 # lists of flags
+    compile_and_run "$here/fast_math.c" $flags $(pkg-config --cflags --libs gradscaler) -Wl,-rpath,"$lib"
+done

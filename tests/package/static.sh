@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Static libraries: every global name has the prefix; pkg-config --static and find_package bring what they need.
+. "$(dirname "$0")/common.sh"
+
+configure_and_install static -DCMAKE_BUILD_TYPE=Debug -DBUILD_SHARED_LIBS=OFF -DGSC_TRAIN="$GSC_TRAIN" -DGSC_CLI=OFF \
+    -DGSC_BUILD_TESTS=OFF
+lib=$WORK/static/prefix/lib
+for library in "$lib"/*.a; do
+    check_prefix "$library"
+done
+
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+# shellcheck disable=SC2046 # a list of flags
+compile_and_run "$here/use_core.c" $(pkg-config --static --cflags --libs gradscaler)
+if with_train; then
+    # shellcheck disable=SC2046
+    compile_and_run "$here/use_train.c" $(pkg-config --static --cflags --libs gradscaler-train)
+fi
+use_cmake_package "$WORK/static/prefix"

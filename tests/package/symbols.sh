@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The libraries export exactly what the public headers declare, need no library that they need not, and carry a SONAME.
+. "$(dirname "$0")/common.sh"
+
+# Names of the functions and objects that headers mark with GSC_API.
+declared() {
+    sed 's|/\*.*\*/||' "$@" | grep -v '^#' | tr '\n' ' ' | grep -oE 'GSC_API [^;]*;' |
+        sed -E 's/^([^(]*[ *])?(\(\*)?((gsc|GSC)_[A-Za-z0-9_]+) *[(;].*$/\3/' | sort -u
+}
+exported() { nm -D --defined-only "$1" | sed 's/^[0-9a-f]* [A-Za-z] //; s/@.*//' | sort -u; }
+
+check_exports() { # LIBRARY HEADER...
+    library=$1
+    shift
+    declared "$@" >"$WORK/declared"
+    exported "$library" >"$WORK/exported"
+    difference=$(diff "$WORK/declared" "$WORK/exported") && return 0
+    fail "$library and its headers differ (< declared only, > exported only):
+$difference"
+}
+
+include=$SOURCE/include/gradscaler
+core="$include/status.h $include/dtype.h $include/optimizer.h $include/scaler.h $include/gradients.h"
+train=$(ls "$include"/*.h | grep -v -E '/(status|dtype|optimizer|scaler|gradients|gradscaler|train|version)\.h$')
+
+library=$BUILD/src/libgradscaler.so
+check_prefix "$library"
+# shellcheck disable=SC2086 # a list of files
+check_exports "$library" $core
+check_needed "$library" none
+[ "$(soname "$library")" = libgradscaler.so.0 ] || fail "SONAME of $library: $(soname "$library")"
+
+with_train || exit 0
+library=$BUILD/src/libgradscaler-train.so
+check_prefix "$library"
+# shellcheck disable=SC2086
+check_exports "$library" $train
+check_needed "$library" 'libgradscaler|libdnnl|libz|libjansson'
+[ "$(soname "$library")" = libgradscaler-train.so.0 ] || fail "SONAME of $library: $(soname "$library")"
