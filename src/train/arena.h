@@ -25,7 +25,7 @@ typedef struct gsc_arena_mark {
 
 /* Aligned, not initialised. NULL with a message (GSC_ERR_MEMORY) when there is none. size 0 gives a valid pointer. */
 void *gsc_arena_alloc(gsc_arena *arena, size_t size);
-/* Gives back all that was allocated since the mark. Chunks that it empties stay for later. */
+/* Gives back all that was allocated since the mark. Chunks that it empties are freed; the next one is as large. */
 gsc_arena_mark gsc_arena_get_mark(const gsc_arena *arena);
 void gsc_arena_rewind(gsc_arena *arena, gsc_arena_mark mark);
 void gsc_arena_clear(gsc_arena *arena);

@@ -83,7 +83,7 @@ static gsc_tensor *run(gsc_tape *tape, const gsc_call *call)
 static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc_tensor_kind kind, uint64_t region)
 {
     for (const gsc_cached_cast *entry = tape->casts; entry; entry = entry->previous)
-        if (entry->param == x && entry->region == region && entry->cast->kind == kind &&
+        if (entry->param == x->serial && entry->region == region && entry->cast->kind == kind &&
             entry->cast->requires_grad == x->requires_grad)
             return entry->cast;
     return NULL;
@@ -103,7 +103,7 @@ static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc_tensor_kind kind)
     gsc_cached_cast *entry = gsc_arena_alloc(&tape->arena, sizeof *entry);
     if (!entry)
         return NULL;
-    *entry = (gsc_cached_cast){.previous = tape->casts, .param = x, .cast = out, .region = region};
+    *entry = (gsc_cached_cast){.previous = tape->casts, .param = x->serial, .cast = out, .region = region};
     tape->casts = entry;
     return out;
 }

@@ -6,7 +6,8 @@
  * the same bits on every instruction set. No multiply-add is fused, which PyTorch's vectorised code does in places.
  * Each loop reads grad, param and state once and writes param and state once; grad is never written.
  *
- * All start with  g = grad * multiplier,  which is exact for multiplier 1: what a scaler's unscale would have stored.
+ * All start with  g = grad * multiplier * rest,  which for rest 1 is what a scaler's unscale would have stored. rest is
+ * a power of two, other than 1 only where the whole factor is too small for the dtype's normal numbers.
  *
  * SGD        if weight_decay != 0:  g = g + weight_decay * p
  *            if momentum != 0:      buf = history * buf + gain * g;  g = nesterov ? g + momentum * buf : buf
@@ -45,7 +46,7 @@ typedef struct gsc_update {
     void *param;
     const void *grad;
     void *state[2]; /* SGD: momentum buffer, if any; Adam: m, v */
-    double multiplier;
+    double multiplier, rest;
     gsc_optim_rule rule;
 } gsc_update;
 

@@ -7,10 +7,10 @@ static inline void GSC_LOOP(sgd)(const gsc_update *update, size_t first, size_t 
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
     const gsc_sgd_rule *rule = &update->rule.sgd;
-    const GSC_REAL multiplier = (GSC_REAL)update->multiplier, lr = (GSC_REAL)rule->lr,
+    const GSC_REAL multiplier = (GSC_REAL)update->multiplier, rest = (GSC_REAL)update->rest, lr = (GSC_REAL)rule->lr,
                    weight_decay = (GSC_REAL)rule->weight_decay;
     for (size_t i = 0; i < count; i++) {
-        GSC_REAL p = param[i], g = grad[i] * multiplier;
+        GSC_REAL p = param[i], g = grad[i] * multiplier * rest;
         g = weight_decay != 0 ? g + weight_decay * p : g;
         param[i] = p - lr * g;
     }
@@ -22,12 +22,12 @@ static inline void GSC_LOOP(sgd_momentum)(const gsc_update *update, size_t first
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
     GSC_REAL *restrict buffer = (GSC_REAL *)update->state[0] + first;
     const gsc_sgd_rule *rule = &update->rule.sgd;
-    const GSC_REAL multiplier = (GSC_REAL)update->multiplier, lr = (GSC_REAL)rule->lr,
+    const GSC_REAL multiplier = (GSC_REAL)update->multiplier, rest = (GSC_REAL)update->rest, lr = (GSC_REAL)rule->lr,
                    weight_decay = (GSC_REAL)rule->weight_decay, momentum = (GSC_REAL)rule->momentum,
                    history = (GSC_REAL)rule->history, gain = (GSC_REAL)rule->gain;
     const bool nesterov = rule->nesterov;
     for (size_t i = 0; i < count; i++) {
-        GSC_REAL p = param[i], g = grad[i] * multiplier;
+        GSC_REAL p = param[i], g = grad[i] * multiplier * rest;
         g = weight_decay != 0 ? g + weight_decay * p : g;
         GSC_REAL b = history * buffer[i] + gain * g;
         g = nesterov ? g + momentum * b : b;
@@ -43,15 +43,16 @@ static inline void GSC_LOOP(adam)(const gsc_update *update, size_t first, size_t
     GSC_REAL *restrict exp_avg = (GSC_REAL *)update->state[0] + first;
     GSC_REAL *restrict exp_avg_sq = (GSC_REAL *)update->state[1] + first;
     const gsc_adam_rule *rule = &update->rule.adam;
-    const GSC_REAL multiplier = (GSC_REAL)update->multiplier, weight_decay = (GSC_REAL)rule->weight_decay,
-                   shrink = (GSC_REAL)rule->shrink, eps = (GSC_REAL)rule->eps, step_size = (GSC_REAL)rule->step_size,
+    const GSC_REAL multiplier = (GSC_REAL)update->multiplier, rest = (GSC_REAL)update->rest,
+                   weight_decay = (GSC_REAL)rule->weight_decay, shrink = (GSC_REAL)rule->shrink,
+                   eps = (GSC_REAL)rule->eps, step_size = (GSC_REAL)rule->step_size,
                    correction = (GSC_REAL)rule->bias_correction2_sqrt, beta2 = (GSC_REAL)rule->beta2,
                    weight2 = (GSC_REAL)(1 - rule->beta2);
     /* Both forms of lerp are near + weight * (far - near), seen from the nearer end. */
     const bool near_old = (GSC_REAL)(1 - rule->beta1) < (GSC_REAL)0.5;
     const GSC_REAL weight1 = near_old ? (GSC_REAL)(1 - rule->beta1) : 1 - (GSC_REAL)(1 - rule->beta1);
     for (size_t i = 0; i < count; i++) {
-        GSC_REAL p = param[i] * shrink, g = grad[i] * multiplier, m = exp_avg[i];
+        GSC_REAL p = param[i] * shrink, g = grad[i] * multiplier * rest, m = exp_avg[i];
         g = weight_decay != 0 ? g + weight_decay * p : g;
         m = near_old ? m + weight1 * (g - m) : g + weight1 * (m - g);
         GSC_REAL v = exp_avg_sq[i] * beta2 + weight2 * g * g;

@@ -80,6 +80,22 @@ static gsc_status check_unchanged(const gsc_optim_param *param, size_t index, co
         gsc_shape_print(param->ndim, param->shape).text);
 }
 
+/* A multiplier as two factors. float32 has normal numbers down to 2^-126; 1/scale reaches 2^-128, where the two missing
+ * bits do not matter and the plain path loses them too; a clip coefficient on top can make it any smaller. */
+typedef struct split {
+    double multiplier, rest;
+} split;
+
+static split split_multiplier(double multiplier)
+{
+    if (multiplier == 0 || multiplier >= 0x1p-128)
+        return (split){multiplier, 1};
+    int exponent;
+    double mantissa = frexp(multiplier, &exponent);
+    int rest = exponent < FLT_MIN_EXP - 1 ? FLT_MIN_EXP - 1 : exponent;
+    return (split){ldexp(mantissa, exponent - rest), ldexp(1, rest)};
+}
+
 /* Lists and checks the work of this step. Rules are computed once per run of parameters of one group and age. */
 static gsc_status plan(gsc_optim *optim, double multiplier, size_t *count, size_t *elements)
 {
@@ -102,10 +118,12 @@ static gsc_status plan(gsc_optim *optim, double multiplier, size_t *count, size_
                                                 : adam_rule(optim->kind, group, param->step_count + 1);
         }
         previous = param;
+        const split factors = param->is_double ? (split){multiplier, 1} : split_multiplier(multiplier);
         optim->work[(*count)++] = (gsc_optim_work){.update = {.param = elements_of(data),
                                                               .grad = elements_of(grad),
                                                               .state = {param->state[0].data, param->state[1].data},
-                                                              .multiplier = multiplier,
+                                                              .multiplier = factors.multiplier,
+                                                              .rest = factors.rest,
                                                               .rule = rule},
                                                    .kernel = kernel_of(optim, param),
                                                    .param = i,

@@ -253,7 +253,11 @@ gsc_status gsc_random_fill_normal(gsc_random *random, DLTensor *out, double mean
     if (status != GSC_OK)
         return status;
     fill.is_double = out->dtype.bits == 64;
-    if (!(deviation >= 0.0) || !(fabs(mean) + MAX_NORMAL * deviation <= dtype_max(&fill)))
+    gsc_fpenv caller = gsc_fpenv_enter();
+    double spread = gsc_fpenv_pin(deviation), middle = gsc_fpenv_pin(mean);
+    bool fits = spread >= 0.0 && fabs(middle) + MAX_NORMAL * spread <= dtype_max(&fill);
+    gsc_fpenv_leave(caller);
+    if (!fits)
         return gsc_fail(
             GSC_ERR_VALUE,
             "gsc_random_fill_normal: mean is %g and deviation is %g; the deviation must be >= 0, and values "

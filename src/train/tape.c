@@ -177,6 +177,7 @@ static gsc_status provide_grad(gsc_tape *tape, gsc_tensor *tensor)
 static gsc_status node_backward(gsc_tape *tape, const gsc_node *node)
 {
     void *grads[GSC_OP_INPUTS] = {NULL};
+    _Static_assert(GSC_OP_INPUTS == 3, "grads");
     for (int i = 0; i < node->op->inputs; i++) {
         gsc_tensor *in = node->in[i];
         if (!in || !in->requires_grad || in->has_grad)
@@ -196,7 +197,8 @@ static gsc_status node_backward(gsc_tape *tape, const gsc_node *node)
         grads[i] = gsc_tape_scratch(tape, in->count, in->kind);
         status = grads[i] ? GSC_OK : GSC_ERR_MEMORY;
     }
-    if (status == GSC_OK)
+    /* None is wanted where leaves were frozen after the forward pass. */
+    if (status == GSC_OK && (grads[0] || grads[1] || grads[2]))
         status = node->op->backward(node, tape, grads);
     for (int i = 0; i < node->op->inputs && status == GSC_OK; i++)
         if (grads[i] && grads[i] != node->in[i]->grad.data)

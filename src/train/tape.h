@@ -10,7 +10,7 @@
 /* A parameter in another dtype, made by autocast: used again by later ops of the region. */
 typedef struct gsc_cached_cast {
     struct gsc_cached_cast *previous;
-    const gsc_tensor *param;
+    uint64_t param; /* its serial number */
     gsc_tensor *cast;
     uint64_t region;
 } gsc_cached_cast;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,8 @@ void gsc_tensor_init(gsc_tensor *tensor, gsc_tensor_kind kind, int32_t ndim, con
     tensor->grad = tensor->data;
 }
 
+static _Atomic uint64_t serials = 1;
+
 gsc_status gsc_tensor_create(DLDataType dtype, int32_t ndim, const int64_t *shape, gsc_tensor **out)
 {
     if (!out)
@@ -118,6 +121,7 @@ gsc_status gsc_tensor_create(DLDataType dtype, int32_t ndim, const int64_t *shap
     gsc_tensor_init(tensor, kind, ndim, shape, count);
     memset(elements, 0, gsc_tensor_bytes(tensor)); /* zero in every dtype */
     tensor->data.data = elements;
+    tensor->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed);
     *out = tensor;
     return GSC_OK;
 }

@@ -29,6 +29,7 @@ struct gsc_tensor {
     gsc_tensor *param;     /* the parameter that this is a handle of (gsc_tape_param), else NULL */
     struct gsc_node *node; /* the op call that made it; NULL: a leaf */
     char *name;
+    uint64_t serial; /* of a tensor of its own: no other has had it, which is not true of addresses */
 };
 
 gsc_tensor_kind gsc_tensor_kind_of(DLDataType dtype);

@@ -203,6 +203,22 @@ static void a_parameter_is_cast_once_per_region(void **state)
     gsc_tape_destroy(tape);
 }
 
+/* A parameter's cast is of that parameter alone, also when another one gets its address. */
+static void test_a_cast_does_not_outlive_its_parameter(void **state)
+{
+    (void)state;
+    gsc_tape *tape = new_tape();
+    expect_ok(gsc_autocast_begin(GSC_BFLOAT16, true));
+    for (int i = 1; i <= 8; i++) {
+        gsc_tensor *p = new_parameter(GSC_FLOAT32, SHAPE(1, 1), VALUES(i));
+        gsc_tensor *x = new_input(tape, GSC_FLOAT32, SHAPE(1, 1), VALUES(1));
+        assert_true(gsc_tensor_item(gsc_matmul(x, p)) == i);
+        gsc_tensor_free(p);
+    }
+    expect_ok(gsc_autocast_end());
+    gsc_tape_destroy(tape);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +231,7 @@ int main(void)
         cmocka_unit_test(mixed_dtypes_give_the_widest),
         cmocka_unit_test(gradients_of_float32_parameters_are_float32),
         cmocka_unit_test(a_parameter_is_cast_once_per_region),
+        cmocka_unit_test(test_a_cast_does_not_outlive_its_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static void labels_out_of_range_are_named(void **state)
 {
     (void)state;
     fixture f = new_fixture();
-    expect_null(gsc_cross_entropy_loss(f.m23, new_labels(f.tape, 2, (int64_t[]){2, 3})), "labels[1] is 3", "0 to 2");
+    expect_null(gsc_cross_entropy_loss(f.m23, new_labels(f.tape, 2, (int64_t[]){2, 3})), "labels[1] is 3", "below 3");
     expect_null(gsc_cross_entropy_loss(f.m23, new_labels(f.tape, 2, (int64_t[]){-1, 0})), "labels[0] is -1");
     gsc_tape_destroy(f.tape);
 }

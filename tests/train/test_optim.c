@@ -474,6 +474,31 @@ static void a_closure_runs_once_before_the_step_in_the_callers_environment(void 
     }
 }
 
+/* A great scale and a hard clip make a factor that float32 can hardly hold, or not at all: the step is right all the
+ * same. */
+static void tiny_multipliers_keep_their_precision(void **state)
+{
+    (void)state;
+    static const double multipliers[] = {0x1.fffffep-128, 1e-39, 3e-42, 1e-46, 0x1.234567p-200, 0x1.fedcbap-250};
+    for (size_t i = 0; i < sizeof multipliers / sizeof *multipliers; i++) {
+        const double grad = 0x1.5p125, g = grad * multipliers[i];
+        gsc_tensor *param = new_scalar(0, grad);
+        gsc_param_group group = gsc_sgd_group(&param, 1, 1);
+        gsc_optim *optim;
+        ok(gsc_optim_sgd(&group, 1, &optim));
+        const gsc_optimizer *optimizer = gsc_optim_optimizer(optim);
+        const gsc_step_args args = {0};
+        const gsc_grad_scaling scaling = {.multiplier = multipliers[i]};
+        double value = 0;
+        bool has_value = false;
+        ok(optimizer->step_scaled(optimizer->self, &args, &scaling, &value, &has_value));
+        const double error = fabs(-get(gsc_tensor_data(param), 0) - g);
+        assert_true(error <= 4 * (double)FLT_EPSILON * g);
+        gsc_optim_free(optim);
+        gsc_tensor_free(param);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +512,7 @@ int main(void)
         cmocka_unit_test(a_nan_poisons_without_a_scaler_only),
         cmocka_unit_test(every_thread_count_gives_the_same_bits),
         cmocka_unit_test(a_closure_runs_once_before_the_step_in_the_callers_environment),
+        cmocka_unit_test(tiny_multipliers_keep_their_precision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* feenableexcept */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -324,6 +326,36 @@ static void null_draws_nothing(void **state)
     assert_non_null(strstr(gsc_last_error(), "gsc_random_shuffle: random is NULL"));
 }
 
+static void a_trapping_caller_is_no_trap(void **state)
+{
+    (void)state;
+#if defined(__GLIBC__) && defined(__x86_64__)
+    float values[4];
+    int64_t shape[] = {4};
+    DLTensor tensor = {.data = values, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+    gsc_random random = gsc_random_init(1, 0);
+    fenv_t before;
+    fegetenv(&before);
+    feclearexcept(FE_ALL_EXCEPT);
+    feenableexcept(FE_ALL_EXCEPT);
+    gsc_status statuses[] = {
+        gsc_random_fill_normal(&random, &tensor, 0.1, 0.3),
+        gsc_random_fill_normal(&random, &tensor, 0, DBL_MAX),
+        gsc_random_fill_normal(&random, &tensor, 0, (double)NAN),
+        gsc_random_fill_uniform(&random, &tensor, -0.1, 0.3),
+        gsc_random_fill_uniform(&random, &tensor, (double)NAN, 0.3),
+    };
+    fesetenv(&before);
+    assert_int_equal(statuses[0], GSC_OK);
+    assert_int_equal(statuses[1], GSC_ERR_VALUE);
+    assert_int_equal(statuses[2], GSC_ERR_VALUE);
+    assert_int_equal(statuses[3], GSC_OK);
+    assert_int_equal(statuses[4], GSC_ERR_VALUE);
+#else
+    skip();
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +375,7 @@ int main(void)
         cmocka_unit_test(fills_refuse_bad_tensors),
         cmocka_unit_test(fills_refuse_bad_parameters),
         cmocka_unit_test(null_draws_nothing),
+        cmocka_unit_test(a_trapping_caller_is_no_trap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -359,6 +359,38 @@ static void two_threads_have_a_tape_each(void **state)
     assert_true(losses[0] == losses[1]);
 }
 
+/* A leaf that is frozen after the forward pass gets nothing, whatever op it went into. */
+static void test_a_leaf_frozen_before_backward(void **state)
+{
+    (void)state;
+    gsc_tape *tape = new_tape();
+    gsc_tensor *p = new_parameter(GSC_FLOAT32, SHAPE(2, 2), VALUES(1, 2, 3, 4));
+    for (int op = 0; op < 9; op++) {
+        gsc_tensor *on_tape = gsc_tape_param(tape, p), *x = NULL;
+        const int64_t labels[] = {0, 1};
+        switch (op) {
+        case 0: x = gsc_relu(on_tape); break;
+        case 1: x = gsc_tanh(on_tape); break;
+        case 2: x = gsc_cast(on_tape, GSC_FLOAT16); break;
+        case 3: x = gsc_mean(on_tape); break;
+        case 4: x = gsc_reshape(on_tape, SHAPE(4)); break;
+        case 5: x = gsc_add(on_tape, on_tape); break;
+        case 6: x = gsc_matmul(on_tape, on_tape); break;
+        case 7: x = gsc_cross_entropy_loss(on_tape, new_labels(tape, 2, labels)); break;
+        default: x = gsc_linear(on_tape, p, NULL); break;
+        }
+        gsc_tensor *root = gsc_sum(x);
+        assert_non_null(root);
+        expect_ok(gsc_tensor_set_requires_grad(p, false));
+        expect_ok(gsc_tape_backward(tape, root));
+        assert_null(gsc_tensor_grad(p));
+        expect_ok(gsc_tensor_set_requires_grad(p, true));
+        gsc_tape_clear(tape);
+    }
+    gsc_tensor_free(p);
+    gsc_tape_destroy(tape);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_steady_loop_reuses_its_memory),
         cmocka_unit_test(many_shapes_work),
         cmocka_unit_test(two_threads_have_a_tape_each),
+        cmocka_unit_test(test_a_leaf_frozen_before_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
