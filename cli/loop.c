@@ -34,7 +34,8 @@ gsc_status check_loss(const train_run *run, double loss, const char *when)
     if (isfinite(loss))
         return GSC_OK;
     const bool unscaled_fp16 = run->options->precision == PRECISION_FP16 && run->options->scaler == SCALER_OFF;
-    return gsc_fail(GSC_ERR_DIVERGED, "the loss %s is %g: training has diverged; lower --lr%s", when, loss,
+    return gsc_fail(GSC_ERR_DIVERGED, "the loss %s is %s: training has diverged; lower --lr%s", when,
+                    isnan(loss) ? "NaN" : "infinite",
                     unscaled_fp16 ? " or guard the parameters with --scaler dynamic" : "");
 }
 
@@ -115,7 +116,10 @@ static gsc_status iterate(loop *l, const DLTensor *x, const DLTensor *y, loop_re
         return status;
     count(l, result.outcome, scale, out);
     l->state.step++;
-    return gsc_scaler_update(r->scaler);
+    status = gsc_scaler_update(r->scaler);
+    if (status == GSC_ERR_DIVERGED)
+        return gsc_fail(status, "%s; lower --init-scale or --lr", gsc_last_error());
+    return status;
 }
 
 /* The next batch, from a new epoch where this one is used up. */
@@ -145,10 +149,10 @@ gsc_status loop_run(const train_run *run, loop_result *out)
         if (status == GSC_OK)
             progress_update(&l.bar, &l.state);
     }
-    tell_skips(&l, l.state.scale);
+    if (status == GSC_OK)
+        tell_skips(&l, l.state.scale);
     progress_clear(&l.bar);
     out->epochs = l.state.epoch;
-    out->seconds = clock_seconds() - l.bar.begin;
-    out->examples_per_s = (double)l.state.examples / out->seconds;
+    out->examples_per_s = (double)l.state.examples / (clock_seconds() - l.bar.begin);
     return status;
 }

@@ -23,7 +23,7 @@ typedef struct loop_result {
     int64_t epochs; /* begun */
     int64_t steps, skipped;
     int64_t last_overflow; /* number of the last skipped step, from 1; 0: none */
-    double seconds, examples_per_s;
+    double examples_per_s;
 } loop_result;
 
 /* How many steps, skipped ones included, a run makes. */

@@ -63,9 +63,7 @@ static int dispatch(int argc, char **argv)
         if (strcmp(commands[i].name, name) == 0)
             return commands[i].main(argc - 2, argv + 2);
     }
-    say("unknown command '%s'; give one of:", name);
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(stderr, "  %s\n", commands[i].name);
+    say("unknown command '%s'; see gradscaler --help", name);
     return EXIT_USAGE;
 }
 

@@ -8,12 +8,16 @@
 
 void say(const char *format, ...)
 {
+    char text[1024];
     va_list arguments;
     va_start(arguments, format);
-    fputs("gradscaler: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    for (char *c = text; *c; c++) {
+        if ((unsigned char)*c < ' ' || *c == 0x7f) /* of an argument or a file's name: one line stays one line */
+            *c = '?';
+    }
+    fprintf(stderr, "gradscaler: %s\n", text);
 }
 
 bool stdout_flushed(void)

@@ -25,7 +25,7 @@ static double peak_rss_mb(void)
 
 static void print_label(const char *label) { printf("%-14s ", label); }
 
-static void print_data(const train_task *task)
+static void print_data(const train_task *task, int32_t model)
 {
     char sizes[96];
     model_describe(task, sizes, sizeof sizes);
@@ -35,7 +35,7 @@ static void print_data(const train_task *task)
         printf(", %zu test %s", gsc_dataset_count(task->test), task->unit);
     printf("\n");
     print_label("model");
-    printf("mlp %s\n", sizes);
+    printf("%s %s\n", model_names[model], sizes);
 }
 
 static void print_scaling(const train_run *run)
@@ -70,7 +70,7 @@ static void print_overflows(const train_run *run, int64_t step)
 
 void summary_print(const train_run *run, const summary *s)
 {
-    print_data(run->task);
+    print_data(run->task, run->options->model);
     print_scaling(run);
     print_label("steps");
     printf("%" PRId64 " made, %" PRId64 " skipped, in %" PRId64 " epoch%s\n", s->loop.steps, s->loop.skipped,
@@ -85,6 +85,13 @@ void summary_print(const train_run *run, const summary *s)
     print_label("speed");
     printf("%.0f %s/s, %.1f s in all, %.0f MB of memory at most\n", s->loop.examples_per_s, run->task->unit, s->seconds,
            peak_rss_mb());
+}
+
+bool summary_can_name(const char *data)
+{
+    json_t *name = json_string(data);
+    json_decref(name);
+    return name != NULL;
 }
 
 static json_t *make_json(const train_run *run, const summary *s)
@@ -118,7 +125,7 @@ bool summary_print_json(const train_run *run, const summary *s)
     char *text = object ? json_dumps(object, 0) : NULL;
     json_decref(object);
     if (!text) {
-        say("the summary could not be made: a value is not finite, a name is not UTF-8, or there is no memory");
+        say("the summary could not be made: a value is not finite, or there is no memory");
         return false;
     }
     printf("%s\n", text);

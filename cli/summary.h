@@ -17,6 +17,9 @@ typedef struct summary {
 void summary_print(const train_run *run, const summary *s);
 
 /* One JSON object on one line. false, after a line on stderr: it could not be made. */
+/* Whether JSON, which is UTF-8, can hold the name of the data. */
+bool summary_can_name(const char *data);
+
 bool summary_print_json(const train_run *run, const summary *s);
 
 #endif

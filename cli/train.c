@@ -12,7 +12,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define MOMENTUM 0.9 /* of --optimizer sgd */
+#define MOMENTUM 0.9      /* of --optimizer sgd */
+#define WEIGHT_DECAY 0.01 /* of AdamW: torch.optim.AdamW's default */
 
 static gsc_status create_scaler(const train_options *options, gsc_scaler **out)
 {
@@ -42,7 +43,10 @@ static gsc_status create_from_group(const train_options *options, const train_ta
     }
     gsc_param_group group = gsc_adam_group(params, n, options->lr);
     group.eps *= task->loss_factor; /* is compared with the size of the gradients */
-    return options->optimizer == OPTIMIZER_ADAMW ? gsc_optim_adamw(&group, 1, out) : gsc_optim_adam(&group, 1, out);
+    if (options->optimizer == OPTIMIZER_ADAM)
+        return gsc_optim_adam(&group, 1, out);
+    group.weight_decay = WEIGHT_DECAY;
+    return gsc_optim_adamw(&group, 1, out);
 }
 
 static gsc_status create_optimizer(const train_options *options, const train_task *task, gsc_module *model,
@@ -136,8 +140,8 @@ static int train(const train_options *options, const train_task *task, double be
 {
     const size_t examples = gsc_dataset_count(task->train);
     if ((size_t)options->batch > examples) {
-        say("--batch %" PRId64 " is more than the %zu training %s of %s", options->batch, examples, task->unit,
-            task->data);
+        say("--batch is %" PRId64 ", more than the %zu training %s of %s: give --batch 1 to %zu", options->batch,
+            examples, task->unit, task->data, examples);
         return EXIT_USAGE;
     }
     train_run r;
@@ -169,6 +173,10 @@ int train_command(int argc, char **argv)
     if (options.help) {
         options_help(stdout);
         return EXIT_DONE;
+    }
+    if (options.json && options.data && !summary_can_name(options.data)) {
+        say("--data: the folder's name is not UTF-8, so --json could not tell it: rename it or leave out --json");
+        return EXIT_USAGE;
     }
     data_source source = {0};
     if (!data_source_find(options.data, &source))

@@ -26,6 +26,12 @@ for schedule in constant linear; do
 done
 holds 'linear_1_loss == constant_1_loss && linear_9_loss > constant_9_loss && linear_9_loss < linear_1_loss'
 
+# AdamW is not Adam: it decays the weights.
+for optimizer in adam adamw; do
+    summary $optimizer --data synthetic --optimizer $optimizer --steps 20
+done
+holds 'adam_code == 0 && adamw_code == 0 && adam_loss != adamw_loss'
+
 # --threads 1: no thread but the first; more: at least as many.
 count_threads() {
     "$gradscaler" train --data synthetic --steps 1000000 --threads "$1" >/dev/null 2>&1 &
