@@ -102,8 +102,8 @@ static gsc_status check_labels(const gsc_tensor *labels, int64_t classes)
     for (size_t i = 0; i < labels->count; i++)
         if (label[i] < 0 || label[i] >= classes)
             return gsc_fail(GSC_ERR_VALUE,
-                            "gsc_cross_entropy_loss: labels[%zu] is %" PRId64 ", allowed are numbers from 0 and below %" PRId64
-                            ", the number of classes in logits",
+                            "gsc_cross_entropy_loss: labels[%zu] is %" PRId64
+                            ", allowed are numbers from 0 and below %" PRId64 ", the number of classes in logits",
                             i, label[i], classes);
     return GSC_OK;
 }
