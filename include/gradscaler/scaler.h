@@ -108,7 +108,7 @@ typedef enum gsc_outcome {
 typedef struct gsc_step_result {
     gsc_outcome outcome;
     bool has_value;
-    double value;     /* what the optimizer returned */
+    double value;     /* what the optimizer returned; 0 without */
     double grad_norm; /* total norm before clipping where clip_norm was asked (not finite after an overflow, 0 without
                          gradients), else NaN */
     double max_abs;   /* largest unscaled magnitude seen by the check (NaN if a NaN), 0 if none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/internal.h"
 
-gsc_status gsc_check_norm(double max_norm, double p, const char *caller)
+static gsc_status check_norm(double max_norm, double p, const char *caller)
 {
     if (!(max_norm >= 0.0))
         return gsc_fail(GSC_ERR_VALUE, "%s: max_norm is %.9g, allowed are 0 and more, infinity included", caller,
@@ -40,7 +40,7 @@ gsc_status gsc_clip_unscaled(gsc_scaler *scaler, const gsc_optimizer *optimizer,
 gsc_status gsc_do_clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p, double *norm)
 {
     const char *caller = "gsc_scaler_clip_grad_norm";
-    GSC_TRY(gsc_check_norm(max_norm, p, caller));
+    GSC_TRY(check_norm(max_norm, p, caller));
     if (!scaler->options.enabled)
         return gsc_clip_unscaled(scaler, optimizer, max_norm, p, caller, norm);
 

@@ -146,7 +146,6 @@ gsc_status gsc_disagree(gsc_scaler *scaler, gsc_record *record, gsc_status statu
 gsc_status gsc_require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller);
 
 /* clip.c */
-gsc_status gsc_check_norm(double max_norm, double p, const char *caller);
 /* Clips what is in scaler->list, with the norm over all ranks. record NULL: the scaler is disabled. */
 gsc_status gsc_clip_list(gsc_scaler *scaler, gsc_record *record, double max_norm, double p, double *norm);
 /* Collects an optimizer's unscaled gradients and clips them. */

@@ -115,6 +115,7 @@ static void test_clip_norm_is_honoured(void **state)
         assert_exact(result.grad_norm, 5);
         assert_float_equal(r.param, -0.6, 1e-6);
         assert_float_equal(param, -0.8, 1e-6);
+        assert_true(stats_of(r.scaler).steps == 1);
         args.clip_norm = -1;
         assert_fails(GSC_ERR_VALUE, gsc_scaler_step(r.scaler, &r.optimizer.base, &args, NULL));
         rig_stop(&r);
@@ -132,6 +133,28 @@ static void test_clip_grad_norm_clips(void **state)
     assert_exact(norm, 10); /* not unscaled: nothing was scaled */
     assert_float_equal(r.grad, 1, 1e-6);
     assert_fails(GSC_ERR_VALUE, gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, -1, 2, &norm));
+    rig_stop(&r);
+}
+
+/* float16 is refused for what dividing by the scale does to it, and nothing is divided. */
+static void test_float16_is_clipped(void **state)
+{
+    (void)state;
+    rig r;
+    start(&r);
+    uint16_t half = 0x4900; /* 10 */
+    r.optimizer.params[0].grad.dtype = GSC_FLOAT16;
+    r.optimizer.params[0].grad.data = &half;
+    r.optimizer.params[0].param.data = NULL;
+    double norm;
+    assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 5, 2, &norm));
+    assert_exact(norm, 10);
+    assert_int_equal(half, 0x4500); /* 5 */
+    const gsc_step_args args = {.clip_norm = 2.5};
+    gsc_step_result result;
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, &args, &result));
+    assert_exact(result.grad_norm, 5);
+    assert_int_equal(half, 0x4100); /* 2.5 */
     rig_stop(&r);
 }
 
@@ -263,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_without_gradients_it_is_stepped_too),
         cmocka_unit_test(test_clip_norm_is_honoured),
         cmocka_unit_test(test_clip_grad_norm_clips),
+        cmocka_unit_test(test_float16_is_clipped),
         cmocka_unit_test(test_the_other_calls_do_nothing),
         cmocka_unit_test(test_any_gradient_may_be_stepped),
         cmocka_unit_test(test_state_is_empty_and_loading_is_checked_and_ignored),

@@ -356,6 +356,23 @@ static void test_any_number_in_any_order(void **state)
     }
 }
 
+/* Two views that begin at one element, with as many elements and the same strides, but other ones. */
+static void test_views_that_only_begin_alike(void **state)
+{
+    (void)state;
+    float values[60];
+    for (size_t i = 0; i < 60; i++)
+        values[i] = 1;
+    int64_t strides[] = {20, 1}, wide[] = {2, 6}, high[] = {3, 4};
+    DLTensor a = {.data = values, .device = {kDLCPU, 0}, .ndim = 2, .dtype = GSC_FLOAT32, .shape = wide};
+    a.strides = strides;
+    DLTensor b = a, *grads[] = {&a, &b, &a};
+    b.shape = high;
+    double norm = 0;
+    assert_int_equal(gsc_grad_norm(grads, 3, 1, &norm), GSC_OK);
+    assert_true(norm == 24);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_statistics_of_other_dtypes),
         cmocka_unit_test(test_isa_is_one_that_is_known),
         cmocka_unit_test(test_any_number_in_any_order),
+        cmocka_unit_test(test_views_that_only_begin_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

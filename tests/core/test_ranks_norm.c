@@ -238,6 +238,58 @@ static void test_a_rank_that_refuses_at_the_clip(void **state)
     }
 }
 
+static int agreeing_max(void *self, DLTensor *values, void *stream)
+{
+    (void)values, (void)stream; /* alone, the values are the result */
+    ++*(int *)self;
+    return 0;
+}
+
+static int failing_sum(void *self, DLTensor *values, void *stream)
+{
+    (void)values, (void)stream;
+    ++*(int *)self;
+    return 7;
+}
+
+/* The verdict is common, the norm is not: the ranks must not step, and must not enter another collective alone. */
+static void test_a_norm_that_fails(void **state)
+{
+    (void)state;
+    for (int way = CLIP; way < WAYS; way++) {
+        int calls = 0;
+        gsc_comm comm = {.self = &calls, .allreduce_max = agreeing_max, .allreduce_sum = failing_sum};
+        gsc_scaler_options options = options_of(8, 2);
+        options.comm = &comm;
+        rig r;
+        rig_start_with(&r, &options);
+        const gsc_optimizer *optimizer = &r.optimizer.base;
+        r.optimizer.base.step_scaled = way == FUSED_STEP ? fake_step_scaled : NULL;
+        r.grad = 80;
+        const gsc_step_args args = {.clip_norm = 1};
+        if (way == UNSCALE_THEN_CLIP)
+            assert_ok(gsc_scaler_unscale(r.scaler, optimizer));
+        if (way == CLIP || way == UNSCALE_THEN_CLIP)
+            assert_fails(GSC_ERR_COMM, gsc_scaler_clip_grad_norm(r.scaler, optimizer, 1, 2, NULL));
+        else
+            assert_fails(GSC_ERR_COMM, gsc_scaler_step(r.scaler, optimizer, &args, NULL));
+        assert_message("7");
+        assert_int_equal(calls, 2);
+        assert_int_equal(gsc_scaler_get_stage(r.scaler, optimizer), GSC_STAGE_UNSCALED);
+        assert_exact(r.grad, way == FUSED_STEP ? 80 : 10);
+        assert_fails(GSC_ERR_COMM, gsc_scaler_clip_grad_norm(r.scaler, optimizer, 1, 2, NULL));
+        gsc_step_result result;
+        assert_ok(gsc_scaler_step(r.scaler, optimizer, &args, &result));
+        assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
+        assert_int_equal(r.optimizer.steps + r.optimizer.scaled_steps, 0);
+        assert_int_equal(calls, 2);
+        assert_ok(gsc_scaler_update(r.scaler));
+        assert_exact(gsc_scaler_get_scale(r.scaler), 8);
+        assert_int_equal(state_of(r.scaler).growth_tracker, 0);
+        rig_stop(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_extreme_shards),
         cmocka_unit_test(test_an_overflow_on_one_rank_clips_nothing),
         cmocka_unit_test(test_a_rank_that_refuses_at_the_clip),
+        cmocka_unit_test(test_a_norm_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

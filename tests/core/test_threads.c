@@ -46,6 +46,7 @@ static void *train(void *argument)
 static void test_two_scalers_in_two_threads(void **state)
 {
     (void)state;
+    gsc_set_num_threads(4); /* the pool is shared on a single core too */
     trainer together[2] = {{.index = 0}, {.index = 1}}, alone[2] = {{.index = 0}, {.index = 1}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
