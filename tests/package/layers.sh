@@ -9,20 +9,21 @@ c_library="$c_library|string|time|pthread|sched|unistd|sys/auxv|cpuid|immintrin|
 
 # check FOLDER QUOTED ANGLED: extended regular expressions of what may stand in #include "…" and <…>.
 check() {
-    files=$(find "$SOURCE/src/$1" -name '*.[ch]')
-    [ -n "$files" ] || fail "src/$1 is empty"
+    files=$(find "$SOURCE/$1" -name '*.[ch]')
+    [ -n "$files" ] || fail "$1 is empty"
     # shellcheck disable=SC2086 # a list of files
     wrong=$(grep -nE '^ *# *include' $files /dev/null |
         grep -v -E "include +(\"($2)\"|<($3)>) *(/\*.*)?$") || return 0
-    fail "src/$1 must not include this:
+    fail "$1 must not include this:
 $wrong"
 }
 
-check base "base/[a-z0-9_]+\.h|$core_headers" "($c_library)\.h|dlpack/dlpack\.h"
-check kernels "(base|kernels)/[a-z0-9_]+\.(h|inc)|$core_headers" "($c_library)\.h|dlpack/dlpack\.h"
-check core "(base|kernels|core)/[a-z0-9_]+\.h|$core_headers" "($c_library)\.h|dlpack/dlpack\.h"
-with_train && check train "train/[a-z0-9_]+\.h|gradscaler/[a-z_]+\.h|base/(fpenv|half)\.h" \
+check src/base "base/[a-z0-9_]+\.h|$core_headers" "($c_library)\.h|dlpack/dlpack\.h"
+check src/kernels "(base|kernels)/[a-z0-9_]+\.(h|inc)|$core_headers" "($c_library)\.h|dlpack/dlpack\.h"
+check src/core "(base|kernels|core)/[a-z0-9_]+\.h|$core_headers" "($c_library)\.h|dlpack/dlpack\.h"
+with_train && check src/train "train/[a-z0-9_]+\.h|gradscaler/[a-z_]+\.h|base/(fpenv|half)\.h" \
     "($c_library|dlfcn|fcntl|dirent|sys/[a-z]+|zlib|jansson|oneapi/dnnl/dnnl[a-z_]*)\.h|dlpack/dlpack\.h"
+with_train && check cli "[a-z_]+\.h|gradscaler/[a-z_]+\.h" "($c_library|ctype|sys/[a-z]+|jansson)\.h|gradscaler/[a-z_]+\.h"
 
 ! grep -rniE '\b(mpi|nccl|cuda)' "$SOURCE/src/core" >"$WORK/named" ||
     fail "src/core must name neither MPI nor CUDA: $(cat "$WORK/named")"
