@@ -8,7 +8,8 @@
 #include "base/message.h"
 #include "gradscaler/version.h"
 
-static _Thread_local struct {
+/* Static thread-local storage: reached without a call into the dynamic loader, which would be one more dependency. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
     char text[GSC_MESSAGE_SIZE];
     uint64_t count;
 } message;

@@ -36,5 +36,5 @@ library=$BUILD/src/libgradscaler-train.so
 check_prefix "$library"
 # shellcheck disable=SC2086
 check_exports "$library" $train
-check_needed "$library" 'libgradscaler|libdnnl|libz|libjansson'
+check_needed "$library" 'libgradscaler|libdnnl|libz|libjansson|ld-linux'
 [ "$(soname "$library")" = libgradscaler-train.so.0 ] || fail "SONAME of $library: $(soname "$library")"
