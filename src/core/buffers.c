@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/internal.h"
+#include "kernels/layout.h"
 
 typedef struct buffer_grad {
     DLTensor tensor;
@@ -37,11 +38,6 @@ static gsc_status make_step(void *self, const gsc_step_args *args, double *value
     return all->step(all->ctx);
 }
 
-static bool is_dtype(DLDataType dtype, DLDataType wanted)
-{
-    return dtype.code == wanted.code && dtype.bits == wanted.bits && dtype.lanes == wanted.lanes;
-}
-
 static gsc_status check_buffer(const gsc_buffer *buffer, size_t index)
 {
     const char *name = buffer->name ? buffer->name : "unnamed";
@@ -51,8 +47,8 @@ static gsc_status check_buffer(const gsc_buffer *buffer, size_t index)
                         "gsc_optimizer_from_buffers: buffer %zu (%s) is complex; complex gradients "
                         "are not supported",
                         index, name);
-    if (!is_dtype(dtype, GSC_FLOAT32) && !is_dtype(dtype, GSC_FLOAT64) && !is_dtype(dtype, GSC_BFLOAT16) &&
-        !is_dtype(dtype, GSC_FLOAT16))
+    gsc_kind kind;
+    if (!gsc_kind_of(dtype, &kind))
         return gsc_fail(
             GSC_ERR_VALUE,
             "gsc_optimizer_from_buffers: buffer %zu (%s) has dtype {code %d, bits %d, lanes %d}, allowed are "

@@ -158,17 +158,6 @@ static void run_fill(gsc_random *random, random_fill *fill)
 }
 
 /* Row-major without gaps; a size of 1 may have any stride. */
-static bool is_compact(const DLTensor *tensor)
-{
-    int64_t expected = 1;
-    for (int32_t d = tensor->ndim - 1; d >= 0 && tensor->strides; d--) {
-        if (tensor->shape[d] > 1 && tensor->strides[d] != expected)
-            return false;
-        expected *= tensor->shape[d];
-    }
-    return true;
-}
-
 static gsc_status check_tensor(const gsc_random *random, const DLTensor *out, const char *function, random_fill *fill)
 {
     if (is_null(random, function))
@@ -185,7 +174,7 @@ static gsc_status check_tensor(const gsc_random *random, const DLTensor *out, co
     gsc_status status = gsc_shape_count(function, kind, out->ndim, out->shape, &fill->count);
     if (status != GSC_OK || fill->count == 0)
         return status;
-    if (!is_compact(out))
+    if (!gsc_is_compact(out))
         return gsc_fail(GSC_ERR_VALUE, "%s: out of shape %s is strided, it must be compact and row-major", function,
                         gsc_shape_print(out->ndim, out->shape).text);
     if (!out->data)

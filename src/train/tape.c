@@ -87,17 +87,6 @@ static gsc_tensor_kind check_input(const gsc_tape *tape, const DLTensor *values,
     return kind;
 }
 
-static bool is_compact(const DLTensor *values)
-{
-    int64_t step = 1;
-    for (int32_t d = values->ndim - 1; values->strides && d >= 0; d--) {
-        if (values->shape[d] != 1 && values->strides[d] != step)
-            return false;
-        step *= values->shape[d];
-    }
-    return true;
-}
-
 /* Element by element, the last dimension fastest. */
 static void copy_strided(const DLTensor *values, size_t size, size_t count, char *to)
 {
@@ -125,7 +114,7 @@ gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values)
     gsc_tensor *tensor = gsc_tape_tensor(tape, kind, values->ndim, values->shape, count);
     if (!tensor || count == 0)
         return tensor;
-    if (is_compact(values))
+    if (gsc_is_compact(values))
         memcpy(tensor->data.data, (const char *)values->data + values->byte_offset, gsc_tensor_bytes(tensor));
     else
         copy_strided(values, gsc_tensor_kind_size(kind), count, tensor->data.data);

@@ -94,6 +94,17 @@ void gsc_tensor_init(gsc_tensor *tensor, gsc_tensor_kind kind, int32_t ndim, con
     tensor->grad = tensor->data;
 }
 
+bool gsc_is_compact(const DLTensor *tensor)
+{
+    int64_t expected = 1;
+    for (int32_t d = tensor->ndim - 1; d >= 0 && tensor->strides; d--) {
+        if (tensor->shape[d] > 1 && tensor->strides[d] != expected)
+            return false;
+        expected *= tensor->shape[d];
+    }
+    return true;
+}
+
 static _Atomic uint64_t serials = 1;
 
 gsc_status gsc_tensor_create(DLDataType dtype, int32_t ndim, const int64_t *shape, gsc_tensor **out)

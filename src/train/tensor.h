@@ -41,6 +41,8 @@ static inline bool gsc_tensor_kind_is_float(gsc_tensor_kind kind)
     return kind != GSC_KIND_NONE && kind != GSC_KIND_I64;
 }
 
+/* Row-major without gaps; strides of dimensions with one element or none do not count. */
+bool gsc_is_compact(const DLTensor *tensor);
 /* Checks a shape and gives its number of elements; `who` begins the message. */
 gsc_status gsc_shape_count(const char *who, gsc_tensor_kind kind, int32_t ndim, const int64_t *shape, size_t *count);
 /* Memory for a tensor's elements, aligned as an arena's, to be freed with free(); NULL without a message. */
