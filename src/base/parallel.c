@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "base/parallel.h"
+
 #include "base/fpenv.h"
 #include "gradscaler/status.h"
 
@@ -191,6 +193,8 @@ static int thread_count(void)
     }
     return known;
 }
+
+bool gsc_parallel_is_one_thread(void) { return !host_loop.fn && thread_count() == 1; }
 
 /* A host's loop runs each index on a thread of its own choice, so each sets the environment for itself. */
 static void run_one(void *ctx, size_t index)

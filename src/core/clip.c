@@ -13,6 +13,7 @@ static gsc_status check_norm(double max_norm, double p, const char *caller)
 
 gsc_status gsc_clip_list(gsc_scaler *scaler, gsc_record *record, double max_norm, double p, double *norm)
 {
+    gsc_env_enter(scaler);
     gsc_status status = gsc_ranks_norm(scaler, 1.0, p, NULL, norm);
     if (status != GSC_OK)
         return record ? gsc_disagree(scaler, record, status) : status;
@@ -29,6 +30,7 @@ gsc_status gsc_clip_unscaled(gsc_scaler *scaler, const gsc_optimizer *optimizer,
                                        .want_norm = true,
                                        .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
     gsc_status status = gsc_collect(scaler, optimizer, &collection);
+    gsc_env_enter(scaler);
     if (status != GSC_OK) {
         gsc_ranks_norm_refused(scaler, p);
         return status;

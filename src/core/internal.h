@@ -64,14 +64,20 @@ struct gsc_scaler {
     gsc_gradlist list; /* workspace of the call under way */
     int callbacks;     /* of this scaler that are running, one inside the other */
     bool closed;       /* to them, but for const functions */
+    bool in_env;       /* in the library's floating-point environment; caller_env is the one to go back to */
     gsc_fpenv caller_env;
 };
 
-/* callbacks.c: the caller's code runs in the caller's floating-point environment, with the scaler closed to it. */
-void gsc_callback_begin(gsc_scaler *scaler);
+/* environment.c. Reading the environment costs as much as everything else in a small step, so it is entered only where
+ * arithmetic begins; what copies and counts runs in the caller's. Entering twice is entering once. */
+void gsc_env_enter(gsc_scaler *scaler);
+void gsc_env_leave(gsc_scaler *scaler);
+/* The caller's code runs in the caller's environment, with the scaler closed to it. Between begin and end no other
+ * callback; end goes back to the environment that begin found. */
+bool gsc_callback_begin(gsc_scaler *scaler);
 /* The step of a disabled scaler is the optimizer's own, closures included: the scaler stays open to it. */
-void gsc_callback_begin_step(gsc_scaler *scaler);
-void gsc_callback_end(gsc_scaler *scaler);
+bool gsc_callback_begin_step(gsc_scaler *scaler);
+void gsc_callback_end(gsc_scaler *scaler, bool was_in_env);
 void gsc_emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc_optimizer *optimizer);
 
 /* options.c */
@@ -96,7 +102,7 @@ bool gsc_records_all_ready(const gsc_scaler *scaler);
 /* The next iteration: all READY, nothing pending. */
 void gsc_records_rearm(gsc_scaler *scaler);
 
-/* collect.c: the optimizer's gradients into scaler->list, all checked. */
+/* collect.c: the optimizer's gradients into scaler->list, all checked. Needs no environment. */
 typedef struct gsc_collection {
     const char *caller; /* the public function, for messages */
     bool allow_fp16, want_norm;

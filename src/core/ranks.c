@@ -12,9 +12,9 @@ typedef int collective(void *self, DLTensor *values, void *stream);
 static int reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
 {
     DLTensor tensor = {.data = values, .device = scaler->options.device, .ndim = 1, .dtype = dtype, .shape = &n};
-    gsc_callback_begin(scaler);
+    bool was_in_env = gsc_callback_begin(scaler);
     int failure = reduction(scaler->comm.self, &tensor, NULL);
-    gsc_callback_end(scaler);
+    gsc_callback_end(scaler, was_in_env);
     if (failure != 0)
         scaler->pending.comm_failed = true;
     return failure;

@@ -20,12 +20,12 @@ static size_t names_size(gsc_scaler *scaler, const gsc_optimizer *optimizer, siz
     if (!optimizer->name)
         return 0;
     size_t size = 0;
-    gsc_callback_begin(scaler);
+    bool was_in_env = gsc_callback_begin(scaler);
     for (size_t i = 0; i < grads; i++) {
         const char *name = optimizer->name(optimizer->self, i);
         size += name ? strlen(name) + 1 : 0;
     }
-    gsc_callback_end(scaler);
+    gsc_callback_end(scaler, was_in_env);
     return size;
 }
 
@@ -129,20 +129,40 @@ static const char *keep_name(gsc_report *report, const char *name)
     return copy;
 }
 
+static const char *ask_name(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t index)
+{
+    if (!optimizer->name)
+        return NULL;
+    bool was_in_env = gsc_callback_begin(scaler);
+    const char *name = optimizer->name(optimizer->self, index);
+    gsc_callback_end(scaler, was_in_env);
+    return name;
+}
+
+static void ask_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t first, size_t count,
+                          const DLTensor **grads)
+{
+    bool was_in_env = gsc_callback_begin(scaler);
+    for (size_t i = 0; i < count; i++)
+        grads[i] = optimizer->grad(optimizer->self, first + i);
+    gsc_callback_end(scaler, was_in_env);
+}
+
 static void read_gradients(gsc_scaler *scaler, gsc_record *record, double r)
 {
+    enum { TOGETHER = 64 }; /* asked for at a time: each change of environment costs as much as a small gradient */
+    const DLTensor *grads[TOGETHER];
     gsc_report *report = &record->report;
-    const gsc_optimizer *optimizer = record->optimizer;
     for (size_t i = 0; i < record->grad_count; i++) {
-        gsc_callback_begin(scaler);
-        const DLTensor *grad = optimizer->grad(optimizer->self, i);
-        gsc_callback_end(scaler);
+        if (i % TOGETHER == 0) {
+            size_t left = record->grad_count - i;
+            ask_gradients(scaler, record->optimizer, i, left < TOGETHER ? left : TOGETHER, grads);
+        }
+        const DLTensor *grad = grads[i % TOGETHER];
         gsc_census census;
         if (!grad || !gsc_tensor_census(grad, r, &census))
             continue;
-        gsc_callback_begin(scaler);
-        const char *name = optimizer->name ? optimizer->name(optimizer->self, i) : NULL;
-        gsc_callback_end(scaler);
+        const char *name = ask_name(scaler, record->optimizer, i);
         report->entries[report->count++] = (gsc_overflow){.index = i,
                                                           .name = keep_name(report, name),
                                                           .inf_count = census.inf_count,

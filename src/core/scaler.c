@@ -33,9 +33,9 @@ static gsc_status check_optimizer(const gsc_scaler *scaler, const gsc_optimizer 
 }
 
 /* Leaves the entry again, in the environment that the caller (or the last callback) left. */
-static gsc_status leave(const gsc_scaler *scaler, gsc_status status)
+static gsc_status leave(gsc_scaler *scaler, gsc_status status)
 {
-    gsc_fpenv_leave(scaler->caller_env);
+    gsc_env_leave(scaler);
     return status;
 }
 
@@ -83,7 +83,7 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
 gsc_status gsc_scaler_scale(gsc_scaler *scaler, const DLTensor *in, DLTensor *out)
 {
     GSC_TRY(check_scaler(scaler, "gsc_scaler_scale"));
-    scaler->caller_env = gsc_fpenv_enter();
+    gsc_env_enter(scaler);
     gsc_status status = gsc_scale_check(in, out, 0, 0);
     if (status == GSC_OK)
         gsc_scale_apply(in, out, (double)scaler->scale);
@@ -105,7 +105,7 @@ gsc_status gsc_scaler_scale_list(gsc_scaler *scaler, DLTensor *const *in, DLTens
     GSC_TRY(check_scaler(scaler, caller));
     if (n > 0 && (!in || !out))
         return null_argument(caller, in ? "out" : "in");
-    scaler->caller_env = gsc_fpenv_enter();
+    gsc_env_enter(scaler);
     return leave(scaler, scale_list(scaler, in, out, n));
 }
 
@@ -125,7 +125,6 @@ gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_unscale"));
     if (!scaler->options.enabled)
         return GSC_OK;
-    scaler->caller_env = gsc_fpenv_enter();
     return leave(scaler, gsc_do_unscale(scaler, optimizer));
 }
 
@@ -134,7 +133,6 @@ gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer,
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_record"));
     if (!scaler->options.enabled)
         return GSC_OK;
-    scaler->caller_env = gsc_fpenv_enter();
     return leave(scaler, gsc_do_record(scaler, optimizer, found_inf));
 }
 
@@ -142,7 +140,6 @@ gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, c
                            gsc_step_result *result)
 {
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_step"));
-    scaler->caller_env = gsc_fpenv_enter();
     return leave(scaler, gsc_do_step(scaler, optimizer, args, result));
 }
 
@@ -163,7 +160,7 @@ gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *op
                                      double norm_type, double *total_norm)
 {
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_clip_grad_norm"));
-    scaler->caller_env = gsc_fpenv_enter();
+    gsc_env_enter(scaler);
     double norm;
     gsc_status status = gsc_do_clip(scaler, optimizer, max_norm, norm_type, &norm);
     if (status == GSC_OK && total_norm)
@@ -191,14 +188,13 @@ gsc_status gsc_scaler_update(gsc_scaler *scaler)
     GSC_TRY(check_scaler(scaler, "gsc_scaler_update"));
     if (!scaler->options.enabled)
         return GSC_OK;
-    scaler->caller_env = gsc_fpenv_enter();
     return leave(scaler, gsc_do_update(scaler));
 }
 
 gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
 {
     GSC_TRY(check_scaler(scaler, "gsc_scaler_update_to"));
-    scaler->caller_env = gsc_fpenv_enter();
+    gsc_env_enter(scaler);
     return leave(scaler, gsc_do_update_to(scaler, new_scale));
 }
 
@@ -224,7 +220,7 @@ gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler, const DLTensor *new_s
     GSC_TRY(check_scaler(scaler, caller));
     if (!new_scale)
         return null_argument(caller, "new_scale");
-    scaler->caller_env = gsc_fpenv_enter();
+    gsc_env_enter(scaler);
     double value = 0.0;
     gsc_status status = read_scale(new_scale, &value);
     return leave(scaler, status == GSC_OK ? gsc_do_update_to(scaler, value) : status);
@@ -250,7 +246,7 @@ gsc_status gsc_scaler_set_growth_factor(gsc_scaler *scaler, double factor)
 {
     const char *caller = "gsc_scaler_set_growth_factor";
     GSC_TRY(check_scaler(scaler, caller));
-    scaler->caller_env = gsc_fpenv_enter();
+    gsc_env_enter(scaler);
     gsc_status status = gsc_check_growth_factor(factor, caller);
     if (status == GSC_OK)
         scaler->options.growth_factor = factor;
@@ -261,7 +257,7 @@ gsc_status gsc_scaler_set_backoff_factor(gsc_scaler *scaler, double factor)
 {
     const char *caller = "gsc_scaler_set_backoff_factor";
     GSC_TRY(check_scaler(scaler, caller));
-    scaler->caller_env = gsc_fpenv_enter();
+    gsc_env_enter(scaler);
     gsc_status status = gsc_check_backoff_factor(factor, caller);
     if (status == GSC_OK)
         scaler->options.backoff_factor = factor;
@@ -283,6 +279,6 @@ gsc_status gsc_scaler_load_state_dict(gsc_scaler *scaler, const gsc_scaler_state
     GSC_TRY(check_scaler(scaler, caller));
     if (!in)
         return null_argument(caller, "in");
-    scaler->caller_env = gsc_fpenv_enter();
+    gsc_env_enter(scaler);
     return leave(scaler, gsc_do_load_state(scaler, in));
 }

@@ -13,11 +13,10 @@ typedef struct step_attempt {
     const gsc_optimizer *optimizer;
     gsc_record *record;
     const gsc_step_args *args;
+    bool clips;
     double p; /* of the norm to clip to */
     gsc_step_result result;
 } step_attempt;
-
-static bool wants_clip(const gsc_step_args *args) { return args->clip_norm > 0.0; }
 
 static gsc_status check_args(const gsc_step_args *args)
 {
@@ -30,6 +29,17 @@ static gsc_status check_args(const gsc_step_args *args)
                         "%s: args.clip_norm_type is %.9g, allowed are 0 (means 2) and more, infinity "
                         "included",
                         caller, args->clip_norm_type);
+    return GSC_OK;
+}
+
+static gsc_status take_args(step_attempt *attempt, const gsc_step_args *args)
+{
+    gsc_env_enter(attempt->scaler);
+    GSC_TRY(check_args(args));
+    attempt->args = args;
+    attempt->clips = args->clip_norm > 0.0;
+    attempt->p = args->clip_norm_type == 0.0 ? 2.0 : args->clip_norm_type;
+    gsc_env_leave(attempt->scaler);
     return GSC_OK;
 }
 
@@ -46,10 +56,11 @@ static gsc_status call_step(step_attempt *attempt)
 {
     gsc_step_result *result = &attempt->result;
     const gsc_optimizer *optimizer = attempt->optimizer;
-    gsc_callback_begin_step(attempt->scaler);
+    gsc_env_leave(attempt->scaler); /* what follows is no arithmetic */
+    bool was_in_env = gsc_callback_begin_step(attempt->scaler);
     uint64_t messages = gsc_message_count();
     gsc_status status = optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
-    gsc_callback_end(attempt->scaler);
+    gsc_callback_end(attempt->scaler, was_in_env);
     return status == GSC_OK ? GSC_OK : optimizer_failed("step", status, gsc_message_count() != messages);
 }
 
@@ -58,11 +69,12 @@ static gsc_status call_step_scaled(step_attempt *attempt, double multiplier)
     const gsc_grad_scaling scaling = {.multiplier = multiplier};
     gsc_step_result *result = &attempt->result;
     const gsc_optimizer *optimizer = attempt->optimizer;
-    gsc_callback_begin(attempt->scaler);
+    gsc_env_leave(attempt->scaler);
+    bool was_in_env = gsc_callback_begin(attempt->scaler);
     uint64_t messages = gsc_message_count();
     gsc_status status =
         optimizer->step_scaled(optimizer->self, attempt->args, &scaling, &result->value, &result->has_value);
-    gsc_callback_end(attempt->scaler);
+    gsc_callback_end(attempt->scaler, was_in_env);
     return status == GSC_OK ? GSC_OK : optimizer_failed("step_scaled", status, gsc_message_count() != messages);
 }
 
@@ -78,7 +90,8 @@ static bool must_skip(const gsc_record *record) { return record->found_inf || re
 
 static gsc_status skip_overflow(step_attempt *attempt)
 {
-    if (wants_clip(attempt->args))
+    gsc_env_enter(attempt->scaler);
+    if (attempt->clips)
         attempt->result.grad_norm = isnan(attempt->record->max_abs) ? (double)NAN : (double)INFINITY;
     finish(attempt, GSC_SKIPPED_OVERFLOW);
     return GSC_OK;
@@ -91,7 +104,7 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
     attempt->result.max_abs = attempt->record->max_abs;
     if (must_skip(attempt->record))
         return skip_overflow(attempt);
-    if (wants_clip(attempt->args)) {
+    if (attempt->clips) {
         double max_norm = attempt->args->clip_norm, *norm = &attempt->result.grad_norm;
         GSC_TRY(collected ? gsc_clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
                           : gsc_clip_unscaled(scaler, attempt->optimizer, max_norm, attempt->p, caller, norm));
@@ -103,7 +116,7 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
 
 static gsc_status step_ready(step_attempt *attempt)
 {
-    const gsc_exam exam = {.caller = caller, .writes = true, .want_norm = wants_clip(attempt->args)};
+    const gsc_exam exam = {.caller = caller, .writes = true, .want_norm = attempt->clips};
     GSC_TRY(gsc_examine(attempt->scaler, attempt->optimizer, &exam, &attempt->record));
     return step_unscaled(attempt, true);
 }
@@ -113,7 +126,7 @@ static gsc_status step_fused(step_attempt *attempt)
 {
     gsc_scaler *scaler = attempt->scaler;
     double r = gsc_inverse_scale(scaler);
-    bool clips = wants_clip(attempt->args);
+    bool clips = attempt->clips;
     bool norm_on_the_way = clips && (attempt->p == 1.0 || attempt->p == 2.0 || isinf(attempt->p));
     gsc_norm_sums sums = {0};
     const gsc_exam exam = {
@@ -137,7 +150,7 @@ static gsc_status step_fused(step_attempt *attempt)
         finish(attempt, GSC_NO_GRADS);
         return GSC_OK;
     }
-    GSC_TRY(call_step_scaled(attempt, r * coefficient));
+    GSC_TRY(call_step_scaled(attempt, gsc_fpenv_pin(r * coefficient)));
     finish(attempt, GSC_STEPPED);
     return GSC_OK;
 }
@@ -146,7 +159,7 @@ static gsc_status step_disabled(step_attempt *attempt)
 {
     gsc_scaler *scaler = attempt->scaler;
     GSC_TRY(gsc_record_get(scaler, attempt->optimizer, &attempt->record));
-    if (wants_clip(attempt->args))
+    if (attempt->clips)
         GSC_TRY(gsc_clip_unscaled(scaler, attempt->optimizer, attempt->args->clip_norm, attempt->p, caller,
                                   &attempt->result.grad_norm));
     GSC_TRY(call_step(attempt));
@@ -175,11 +188,11 @@ gsc_status gsc_do_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const
     step_attempt attempt = {.scaler = scaler,
                             .optimizer = optimizer,
                             .record = gsc_record_find(scaler, optimizer),
-                            .args = args ? args : &plain,
+                            .args = &plain,
                             .result.grad_norm = (double)NAN};
     GSC_TRY(gsc_check_step(optimizer, caller));
-    GSC_TRY(check_args(attempt.args));
-    attempt.p = attempt.args->clip_norm_type == 0.0 ? 2.0 : attempt.args->clip_norm_type;
+    if (args)
+        GSC_TRY(take_args(&attempt, args));
     GSC_TRY(scaler->options.enabled ? step_enabled(&attempt) : step_disabled(&attempt));
     if (!attempt.result.has_value)
         attempt.result.value = 0.0;

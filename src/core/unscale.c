@@ -2,7 +2,7 @@
 /* unscale.c: the check of one optimizer's gradients, with or without unscaling them, and what it leaves behind. */
 #include "core/internal.h"
 
-double gsc_inverse_scale(const gsc_scaler *scaler) { return 1.0 / (double)scaler->scale; }
+double gsc_inverse_scale(const gsc_scaler *scaler) { return gsc_fpenv_pin(1.0 / gsc_fpenv_pin((double)scaler->scale)); }
 
 gsc_status gsc_require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
 {
@@ -62,6 +62,7 @@ gsc_status gsc_examine(gsc_scaler *scaler, const gsc_optimizer *optimizer, const
     const gsc_collection collection = {
         .caller = exam->caller, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = exam->want_norm};
     gsc_status status = gsc_collect(scaler, optimizer, &collection);
+    gsc_env_enter(scaler);
     gsc_finding finding = {0};
     if (status == GSC_OK)
         finding = sweep(scaler, exam);
@@ -102,6 +103,7 @@ gsc_status gsc_do_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, boo
     gsc_record *record;
     GSC_TRY(gsc_require_ready(scaler, optimizer, "gsc_scaler_record"));
     gsc_status status = gsc_record_get(scaler, optimizer, &record);
+    gsc_env_enter(scaler);
     gsc_verdict verdict = {.found_inf = found_inf, .checked = true, .failed = status != GSC_OK};
     gsc_status agreement = gsc_ranks_agree(scaler, &verdict);
     GSC_TRY(status);

@@ -38,6 +38,7 @@ static void grow(gsc_scaler *scaler, scale_change *change)
 /* apex's hysteresis: every overflow takes a credit, without credit it backs off, a clean update restores all. */
 static void after_overflow(gsc_scaler *scaler, scale_change *change)
 {
+    gsc_env_enter(scaler);
     scaler->growth_tracker = 0;
     if (scaler->stats.consecutive_skips < INT64_MAX) /* a loaded state may hold any count */
         scaler->stats.consecutive_skips++;
@@ -56,6 +57,7 @@ static void after_clean(gsc_scaler *scaler, scale_change *change)
         return;
     }
     scaler->growth_tracker = 0;
+    gsc_env_enter(scaler);
     grow(scaler, change);
 }
 
@@ -92,7 +94,8 @@ gsc_status gsc_do_update(gsc_scaler *scaler)
         after_clean(scaler, &change);
 
     char culprits[sizeof scaler->culprits];
-    memcpy(culprits, scaler->culprits, sizeof culprits);
+    if (overflow)
+        memcpy(culprits, scaler->culprits, sizeof culprits);
     gsc_records_rearm(scaler);
     tell(scaler, &change, scaler->stats.updates++);
 

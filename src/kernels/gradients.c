@@ -15,12 +15,13 @@ typedef struct request {
 
 static gsc_status collect(gsc_gradlist *list, DLTensor *const *grads, size_t n, request of)
 {
+    const gsc_gradlist_rules rules = {.writes = of.writes, .allow_fp16 = true, .caller = of.caller};
+    gsc_gradlist_init(list);
     if (n > 0 && !grads)
         return gsc_fail(GSC_ERR_VALUE, "%s: grads is NULL but n is %zu", of.caller, n);
-    const gsc_gradlist_rules rules = {.writes = of.writes, .allow_fp16 = true, .caller = of.caller};
     gsc_status status = gsc_gradlist_begin(list, n);
     for (size_t i = 0; i < n && status == GSC_OK; i++)
-        status = gsc_gradlist_add(list, grads[i], i, NULL, &rules);
+        status = gsc_gradlist_add(list, grads[i], i, &rules);
     return status == GSC_OK ? gsc_gradlist_finish(list, of.want_norm) : status;
 }
 
@@ -29,10 +30,10 @@ static gsc_status unscale(DLTensor *const *grads, size_t n, double scale, bool *
     if (!(scale >= (double)FLT_MIN && scale <= (double)FLT_MAX))
         return gsc_fail(GSC_ERR_VALUE, "gsc_unscale_grads: scale is %g; allowed is %g to %g", scale, (double)FLT_MIN,
                         (double)FLT_MAX);
-    gsc_gradlist list = {.count = 0};
+    gsc_gradlist list;
     gsc_status status = collect(&list, grads, n, (request){.caller = "gsc_unscale_grads", .writes = true});
     if (status == GSC_OK) {
-        gsc_finding finding = gsc_gradlist_unscale(&list, 1.0 / scale);
+        gsc_finding finding = gsc_gradlist_unscale(&list, gsc_fpenv_pin(1.0 / scale));
         if (found_inf)
             *found_inf = finding.found_inf;
     }
@@ -40,9 +41,9 @@ static gsc_status unscale(DLTensor *const *grads, size_t n, double scale, bool *
     return status;
 }
 
-gsc_status gsc_check_grads(DLTensor *const *grads, size_t n, bool *found_inf)
+static gsc_status check(DLTensor *const *grads, size_t n, bool *found_inf)
 {
-    gsc_gradlist list = {.count = 0};
+    gsc_gradlist list;
     gsc_status status = collect(&list, grads, n, (request){.caller = "gsc_check_grads"});
     if (status == GSC_OK && found_inf)
         *found_inf = gsc_gradlist_check(&list, 1.0).found_inf;
@@ -72,7 +73,7 @@ static gsc_status take_norm(DLTensor *const *grads, size_t n, double norm_type, 
         return status;
     if (!norm)
         return gsc_fail(GSC_ERR_VALUE, "%s: norm is NULL", caller);
-    gsc_gradlist list = {.count = 0};
+    gsc_gradlist list;
     status = collect(&list, grads, n, (request){.caller = caller, .want_norm = true});
     if (status == GSC_OK)
         *norm = total_norm_of(&list, norm_type);
@@ -89,7 +90,7 @@ static gsc_status clip_norm(DLTensor *const *grads, size_t n, double max_norm, d
     gsc_status status = check_norm_type(norm_type, caller);
     if (status != GSC_OK)
         return status;
-    gsc_gradlist list = {.count = 0};
+    gsc_gradlist list;
     status = collect(&list, grads, n, (request){.caller = caller, .writes = true, .want_norm = true});
     if (status == GSC_OK) {
         double norm = total_norm_of(&list, norm_type);
@@ -135,7 +136,7 @@ static gsc_status clip_values(DLTensor *const *grads, size_t n, double limit)
     if (!(limit >= 0.0))
         return gsc_fail(GSC_ERR_VALUE, "%s: clip_value is %g; allowed are 0, numbers above and infinity", caller,
                         limit);
-    gsc_gradlist list = {.count = 0};
+    gsc_gradlist list;
     gsc_status status = collect(&list, grads, n, (request){.caller = caller, .writes = true});
     if (status == GSC_OK)
         clamp_all(&list, limit);
@@ -149,6 +150,14 @@ gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, boo
 {
     gsc_fpenv caller = gsc_fpenv_enter();
     gsc_status status = unscale(grads, n, gsc_fpenv_pin(scale), found_inf);
+    gsc_fpenv_leave(caller);
+    return status;
+}
+
+gsc_status gsc_check_grads(DLTensor *const *grads, size_t n, bool *found_inf)
+{
+    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc_status status = check(grads, n, found_inf);
     gsc_fpenv_leave(caller);
     return status;
 }

@@ -6,12 +6,17 @@
 
 #include "kernels/sweep.h"
 
-gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n)
+void gsc_gradlist_init(gsc_gradlist *list)
 {
-    list->count = 0;
-    if (n <= list->capacity)
-        return GSC_OK;
-    size_t capacity = 16, bytes_per_tensor = sizeof(gsc_view) + 2 * sizeof(size_t);
+    list->known = list->capacity = list->sums_capacity = 0;
+    list->more_views = NULL;
+    list->table = NULL;
+    list->more_sums = NULL;
+}
+
+static gsc_status reserve_views(gsc_gradlist *list, size_t n)
+{
+    size_t capacity = 2 * GSC_FEW, bytes_per_tensor = sizeof(gsc_view) + 2 * sizeof(size_t);
     while (capacity < n && capacity <= SIZE_MAX / 2 / bytes_per_tensor)
         capacity *= 2;
     gsc_view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);
@@ -20,26 +25,82 @@ gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n)
         free(views);
         return gsc_fail(GSC_ERR_MEMORY, "out of memory for a list of %zu gradients", n);
     }
-    free(list->views);
+    free(list->more_views);
     free(list->table);
-    list->views = views;
+    list->more_views = views;
     list->table = table;
     list->capacity = capacity;
+    list->before = 0;
     return GSC_OK;
 }
 
-gsc_status gsc_gradlist_add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const char *name,
-                            const gsc_gradlist_rules *rules)
+gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n)
 {
-    if (!tensor)
-        return GSC_OK;
+    list->count = list->elements = 0;
+    list->ascending = list->repeats = true;
+    list->before = list->known;
+    list->known = 0;
+    if (n > GSC_FEW && n > list->capacity) {
+        gsc_status status = reserve_views(list, n);
+        if (status != GSC_OK)
+            return status;
+    }
+    list->views = list->more_views ? list->more_views : list->few_views;
+    return GSC_OK;
+}
+
+/* Takes up the view that lies in the next place of the list, where one that began at `before` lay. */
+static inline gsc_status take_up(gsc_gradlist *list, const char *before, const char *caller)
+{
+    gsc_view *view = &list->views[list->count];
+    view->first_element = list->elements;
+    if (__builtin_add_overflow(list->elements, view->count, &list->elements))
+        return gsc_fail(GSC_ERR_VALUE, "%s: the gradients have more than 2^64 elements in all", caller);
+    list->ascending &= list->count == 0 || view[-1].start < view->start;
+    list->repeats &= list->count < list->before && view->start == before;
+    list->count++;
+    return GSC_OK;
+}
+
+__attribute__((noinline)) static gsc_status add_unusual(gsc_gradlist *list, const DLTensor *tensor, size_t index,
+                                                        const char *name, const gsc_gradlist_rules *rules)
+{
     const gsc_place place = {.caller = rules->caller, .what = "gradient", .listed = true, .index = index, .name = name};
     const gsc_view_rules view_rules = {.writes = rules->writes, .allow_fp16 = rules->allow_fp16};
     gsc_view *view = &list->views[list->count];
+    const char *before = view->start;
     gsc_status status = gsc_view_check(tensor, &view_rules, &place, view);
-    if (status == GSC_OK && view->count > 0)
-        list->count++;
-    return status;
+    return status == GSC_OK && view->count > 0 ? take_up(list, before, rules->caller) : status;
+}
+
+static inline gsc_status add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const gsc_gradlist_rules *rules)
+{
+    if (!tensor)
+        return GSC_OK;
+    gsc_view *view = &list->views[list->count];
+    const char *before = view->start;
+    if (gsc_view_usual(tensor, view))
+        return take_up(list, before, rules->caller);
+    return add_unusual(list, tensor, index, NULL, rules);
+}
+
+gsc_status gsc_gradlist_add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const gsc_gradlist_rules *rules)
+{
+    return add(list, tensor, index, rules);
+}
+
+gsc_status gsc_gradlist_add_each(gsc_gradlist *list, size_t n, const gsc_gradlist_source *source,
+                                 const gsc_gradlist_rules *rules)
+{
+    for (size_t i = 0; i < n; i++) {
+        const DLTensor *tensor = source->tensor(source->self, i);
+        if (add(list, tensor, i, rules) == GSC_OK)
+            continue;
+        /* The name is asked for only now that the message needs it. */
+        const char *name = source->name ? source->name(source->self, i) : NULL;
+        return add_unusual(list, tensor, i, name, rules);
+    }
+    return GSC_OK;
 }
 
 static bool same_layout(const gsc_view *a, const gsc_view *b)
@@ -66,78 +127,86 @@ static size_t hash_address(const void *address)
     return (size_t)(bits >> 32);
 }
 
-/* Identical views begin at the same element, so ascending addresses prove that there are none. */
-static bool starts_ascend(const gsc_gradlist *list)
+/* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. Returns
+ * whether the kept ones all begin at places of their own. */
+static bool drop_duplicates(gsc_gradlist *list)
 {
-    for (size_t i = 1; i < list->count; i++)
-        if (list->views[i - 1].start >= list->views[i].start)
-            return false;
-    return true;
-}
-
-/* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. */
-static void drop_duplicates(gsc_gradlist *list)
-{
-    size_t *table = list->table, mask = 31;
+    size_t few[2 * GSC_FEW], *table = list->table ? list->table : few, mask = 2 * GSC_FEW - 1;
     while (mask + 1 < 2 * list->count)
         mask = 2 * mask + 1;
     memset(table, 0, (mask + 1) * sizeof *table);
     size_t kept = 0;
+    bool own_starts = true;
     for (size_t i = 0; i < list->count; i++) {
         const gsc_view *view = &list->views[i];
         size_t slot = hash_address(view->start) & mask;
-        while (table[slot] != 0 && !same_elements(view, &list->views[table[slot] - 1]))
-            slot = (slot + 1) & mask;
+        for (; table[slot] != 0 && !same_elements(view, &list->views[table[slot] - 1]); slot = (slot + 1) & mask)
+            own_starts &= view->start != list->views[table[slot] - 1].start;
         if (table[slot] != 0)
             continue;
         list->views[kept++] = *view;
         table[slot] = kept;
     }
     list->count = kept;
+    return own_starts;
 }
 
-static gsc_status place_views(gsc_gradlist *list)
+static void place_elements(gsc_gradlist *list)
 {
-    size_t elements = 0, blocks = 0;
+    list->elements = 0;
     for (size_t i = 0; i < list->count; i++) {
-        gsc_view *view = &list->views[i];
-        view->first_element = elements;
-        view->first_block = blocks;
-        blocks += gsc_blocks(view->count);
-        if (__builtin_add_overflow(elements, view->count, &elements))
-            return gsc_fail(GSC_ERR_VALUE, "the gradients have more than 2^64 elements in all");
+        list->views[i].first_element = list->elements;
+        list->elements += list->views[i].count;
     }
-    return GSC_OK;
+}
+
+static void place_blocks(gsc_gradlist *list)
+{
+    list->blocks = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        list->views[i].first_block = list->blocks;
+        list->blocks += gsc_blocks(list->views[i].count);
+    }
 }
 
 static gsc_status reserve_sums(gsc_gradlist *list)
 {
-    size_t blocks = gsc_gradlist_blocks(list);
-    if (blocks <= list->sums_capacity)
-        return GSC_OK;
-    gsc_partial *sums = blocks <= SIZE_MAX / sizeof *sums ? malloc(blocks * sizeof *sums) : NULL;
-    if (!sums)
-        return gsc_fail(GSC_ERR_MEMORY, "out of memory for the norm of %zu elements", gsc_gradlist_elements(list));
-    free(list->sums);
-    list->sums = sums;
-    list->sums_capacity = blocks;
+    size_t blocks = list->blocks;
+    if (blocks > GSC_FEW && blocks > list->sums_capacity) {
+        gsc_partial *sums = blocks <= SIZE_MAX / sizeof *sums ? malloc(blocks * sizeof *sums) : NULL;
+        if (!sums)
+            return gsc_fail(GSC_ERR_MEMORY, "out of memory for the norm of %zu elements", list->elements);
+        free(list->more_sums);
+        list->more_sums = sums;
+        list->sums_capacity = blocks;
+    }
+    list->sums = list->more_sums ? list->more_sums : list->few_sums;
     return GSC_OK;
 }
 
+/* Identical views begin at the same element, so starts that ascend, or are those of a list in which all differed, prove
+ * that there are none. */
 gsc_status gsc_gradlist_finish(gsc_gradlist *list, bool want_norm)
 {
-    if (!starts_ascend(list))
-        drop_duplicates(list);
-    gsc_status status = place_views(list);
-    return status == GSC_OK && want_norm ? reserve_sums(list) : status;
+    bool own_starts = list->ascending || list->repeats;
+    if (!own_starts) {
+        own_starts = drop_duplicates(list);
+        place_elements(list);
+    }
+    list->known = own_starts ? list->count : 0;
+    if (!want_norm)
+        return GSC_OK;
+    place_blocks(list);
+    return reserve_sums(list);
 }
 
 void gsc_gradlist_free(gsc_gradlist *list)
 {
-    free(list->views);
+    free(list->more_views);
     free(list->table);
-    free(list->sums);
-    *list = (gsc_gradlist){.count = 0};
+    free(list->more_sums);
+    gsc_gradlist_init(list);
+    list->count = 0;
 }
 
 static gsc_finding scan(const gsc_gradlist *list, gsc_kernel *const *kernels, double factor, bool stores)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gradlist.h: what the core asks of the kernels: one list of tensors, checked once, then swept as a whole.
  *
- *     gsc_gradlist_begin(&list, n)            the only call that allocates, and only when n grows
+ *     gsc_gradlist_begin(&list, n)            allocates when n grows beyond GSC_FEW
  *     gsc_gradlist_add(&list, tensor, …)      n times: checks one tensor, or refuses it by name
- *     gsc_gradlist_finish(&list)              drops identical views listed twice
+ *     gsc_gradlist_finish(&list)              drops identical views listed twice; allocates when a norm is wanted
  *     gsc_gradlist_unscale / _check / …       loops over all elements on all threads
  *
- * The tensors and their shapes are borrowed until the sweeps are done. Loops set the floating-point environment
- * themselves; the caller need not. */
+ * The tensors and their shapes are borrowed until the sweeps are done. Sweeps and the functions of norms are
+ * arithmetic: their caller has entered the environment of base/fpenv.h. The rest needs none. */
 #ifndef GSC_KERNELS_GRADLIST_H
 #define GSC_KERNELS_GRADLIST_H
 
@@ -17,15 +17,30 @@
 
 #include "gradscaler/dtype.h"
 #include "gradscaler/status.h"
+#include "kernels/kernels.h"
+#include "kernels/layout.h"
 
-/* Zero-initialised by its owner. Members are gradlist.c's business but for `count`. */
+enum { GSC_FEW = 16 }; /* tensors, and blocks of a norm, that need no allocation */
+
+/* Begins its life in gsc_gradlist_init or zeroed, and must not move. Members are the kernels' business but for `count`.
+ */
 typedef struct gsc_gradlist {
-    size_t count; /* tensors with elements, each once: what the sweeps see */
+    size_t count;    /* tensors with elements, each once: what the sweeps see */
+    size_t elements; /* of them */
+    gsc_view *views;
+    bool ascending; /* so far, each begins above the one before: identical ones are not among them */
+    bool repeats;   /* so far, each begins where one of the last list did, when all began at places of their own */
+    size_t known;   /* how many did; 0 while a list is being made */
+    size_t before;  /* `known` of the last list */
     size_t capacity;
-    struct gsc_view *views;
-    void *table; /* for finding duplicates */
-    void *sums;  /* one partial norm per block */
+    gsc_view *more_views; /* capacity of them; NULL: few_views */
+    size_t *table;        /* for finding duplicates */
+    size_t blocks;        /* of all tensors; only where a norm is wanted */
+    gsc_partial *sums;    /* one partial norm per block */
     size_t sums_capacity;
+    gsc_partial *more_sums; /* sums_capacity of them; NULL: few_sums */
+    gsc_view few_views[GSC_FEW];
+    gsc_partial few_sums[GSC_FEW];
 } gsc_gradlist;
 
 typedef struct gsc_gradlist_rules {
@@ -34,11 +49,21 @@ typedef struct gsc_gradlist_rules {
     const char *caller; /* the public function, for messages */
 } gsc_gradlist_rules;
 
+/* Cheaper than zeroing a list on the stack. */
+void gsc_gradlist_init(gsc_gradlist *list);
 gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n);
-/* tensor NULL or without elements: passed over. index and name (may be NULL) say in messages which one it is, e.g.
- * `gsc_scaler_unscale: gradient 3 ("fc.weight") is float16; …`. */
-gsc_status gsc_gradlist_add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const char *name,
-                            const gsc_gradlist_rules *rules);
+/* tensor NULL or without elements: passed over. index says in messages which one it is. */
+gsc_status gsc_gradlist_add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const gsc_gradlist_rules *rules);
+
+/* Where tensors come from, and for messages their names: `gsc_scaler_unscale: gradient 3 ("fc.weight") is float16; …`.
+ */
+typedef struct gsc_gradlist_source {
+    void *self;
+    DLTensor *(*tensor)(void *self, size_t index);
+    const char *(*name)(void *self, size_t index); /* may be NULL */
+} gsc_gradlist_source;
+gsc_status gsc_gradlist_add_each(gsc_gradlist *list, size_t n, const gsc_gradlist_source *source,
+                                 const gsc_gradlist_rules *rules);
 /* May allocate the partial sums (GSC_ERR_MEMORY) when the total size grows and want_norm is set. */
 gsc_status gsc_gradlist_finish(gsc_gradlist *list, bool want_norm);
 void gsc_gradlist_free(gsc_gradlist *list);

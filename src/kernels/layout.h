@@ -11,7 +11,12 @@
 #include "gradscaler/status.h"
 #include "kernels/kind.h"
 
-enum { GSC_MAX_NDIM = 64 };
+enum {
+    GSC_MAX_NDIM = 64,
+    GSC_BLOCK = 4096 /* elements; a packed block fits the first cache and a small stack */
+};
+
+static inline size_t gsc_blocks(size_t elements) { return elements / GSC_BLOCK + (elements % GSC_BLOCK != 0); }
 
 /* Which tensor of which call, for messages: `caller: what`, `caller: what 3 ("name")`. */
 typedef struct gsc_place {
@@ -34,8 +39,8 @@ typedef struct gsc_view {
     size_t count; /* elements */
     gsc_kind kind;
     bool dense;           /* in some order the elements are `count` neighbours from start on */
-    size_t first_element; /* elements and blocks of the views before this one in its list */
-    size_t first_block;
+    size_t first_element; /* elements of the views before this one in its list */
+    size_t first_block;   /* and blocks; only where a norm is wanted */
 } gsc_view;
 
 /* false: none of the four. */
@@ -44,6 +49,41 @@ bool gsc_kind_of(DLDataType dtype, gsc_kind *kind);
 /* Checks everything that a loop relies on: dtype, device, shape, extent, data, alignment, and with rules->writes that
  * no element is reached twice. tensor must not be NULL. After an error *out is unspecified. */
 gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, const gsc_place *place, gsc_view *out);
+
+/* A short cut for the tensor that nearly all are: valid, compact, on the CPU, of ordinary extent. false says nothing;
+ * gsc_view_check does. */
+static inline bool gsc_view_usual(const DLTensor *tensor, gsc_view *out)
+{
+    const int most_bits = 40; /* of the number of elements: far from where addresses wrap around */
+    if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (uint32_t)tensor->ndim > GSC_MAX_NDIM ||
+        (tensor->ndim > 0 && !tensor->shape))
+        return false;
+    if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32)
+        out->kind = GSC_F32;
+    else if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 64)
+        out->kind = GSC_F64;
+    else if (tensor->dtype.code == kDLBfloat && tensor->dtype.bits == 16)
+        out->kind = GSC_BF16;
+    else
+        return false;
+    uint64_t count = 1;
+    for (int d = tensor->ndim - 1; d >= 0; d--) {
+        uint64_t size = (uint64_t)tensor->shape[d]; /* a negative one is huge */
+        if (tensor->strides && (uint64_t)tensor->strides[d] != count && size != 1)
+            return false;
+        if ((size - 1) >> most_bits != 0 || (count *= size) >> most_bits != 0)
+            return false;
+    }
+    uintptr_t address = (uintptr_t)tensor->data + tensor->byte_offset;
+    if (!tensor->data || tensor->byte_offset >> most_bits != 0 || (address >> (sizeof address * 8 - 2)) != 0 ||
+        (address & (gsc_kind_size(out->kind) - 1)) != 0)
+        return false;
+    out->tensor = tensor;
+    out->start = (char *)tensor->data + tensor->byte_offset;
+    out->count = count;
+    out->dense = true;
+    return true;
+}
 
 /* The place in words, into text; returns text. */
 const char *gsc_place_text(const gsc_place *place, char *text, size_t size);

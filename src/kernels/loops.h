@@ -28,6 +28,14 @@ enum {
     CHUNK = 256 /* float16 elements that are converted at a time; a multiple of LANES */
 };
 
+/* Independent maxima: several vectors of them, so that no comparison waits for the one before. gcc and clang unroll and
+ * vectorise loops over them at different lengths. */
+#ifdef __clang__
+enum { LANES_F32 = 32, LANES_F64 = 32 };
+#else
+enum { LANES_F32 = 32, LANES_F64 = 16 };
+#endif
+
 INLINE uint64_t double_bits(double value)
 {
     uint64_t bits;
@@ -39,31 +47,70 @@ INLINE uint64_t double_bits(double value)
 INLINE int32_t magnitude_f32(float value) { return (int32_t)(gsc_float_bits(value) & 0x7fffffffu); }
 INLINE int64_t magnitude_f64(double value) { return (int64_t)(double_bits(value) & 0x7fffffffffffffffu); }
 
-INLINE uint64_t scan_f32(float *x, size_t n, float r, bool store)
+/* |x[i] * r| as bits; stores the product. */
+INLINE int32_t product_f32(float *x, size_t i, float r, bool store)
 {
-    int32_t max = 0;
-#pragma GCC unroll 4
-    for (size_t i = 0; i < n; i++) {
-        float y = x[i] * r;
-        if (store)
-            x[i] = y;
-        int32_t magnitude = magnitude_f32(y);
-        max = magnitude > max ? magnitude : max;
+    float y = x[i] * r;
+    if (store)
+        x[i] = y;
+    return magnitude_f32(y);
+}
+
+INLINE int64_t product_f64(double *x, size_t i, double r, bool store)
+{
+    double y = x[i] * r;
+    if (store)
+        x[i] = y;
+    return magnitude_f64(y);
+}
+
+INLINE uint64_t scan_f32(const gsc_run *runs, size_t n_runs, float r, bool store)
+{
+    int32_t lanes[LANES_F32], max = 0;
+    bool used = false; /* zeroing and reducing the lanes costs more than a handful of elements */
+    for (size_t k = 0; k < n_runs; k++) {
+        float *x = runs[k].data;
+        size_t n = runs[k].count, whole = n - n % LANES_F32;
+        if (whole > 0 && !used)
+            memset(lanes, 0, sizeof lanes);
+        used |= whole > 0;
+        for (size_t i = 0; i < whole; i += LANES_F32)
+            for (size_t lane = 0; lane < LANES_F32; lane++) {
+                int32_t y = product_f32(x, i + lane, r, store);
+                lanes[lane] = y > lanes[lane] ? y : lanes[lane];
+            }
+        for (size_t i = whole; i < n; i++) {
+            int32_t y = product_f32(x, i, r, store);
+            max = y > max ? y : max;
+        }
     }
+    for (size_t lane = 0; used && lane < LANES_F32; lane++)
+        max = lanes[lane] > max ? lanes[lane] : max;
     return (uint64_t)max;
 }
 
-INLINE uint64_t scan_f64(double *x, size_t n, double r, bool store)
+INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
 {
-    int64_t max = 0;
-#pragma GCC unroll 4
-    for (size_t i = 0; i < n; i++) {
-        double y = x[i] * r;
-        if (store)
-            x[i] = y;
-        int64_t magnitude = magnitude_f64(y);
-        max = magnitude > max ? magnitude : max;
+    int64_t lanes[LANES_F64], max = 0;
+    bool used = false; /* zeroing and reducing the lanes costs more than a handful of elements */
+    for (size_t k = 0; k < n_runs; k++) {
+        double *x = runs[k].data;
+        size_t n = runs[k].count, whole = n - n % LANES_F64;
+        if (whole > 0 && !used)
+            memset(lanes, 0, sizeof lanes);
+        used |= whole > 0;
+        for (size_t i = 0; i < whole; i += LANES_F64)
+            for (size_t lane = 0; lane < LANES_F64; lane++) {
+                int64_t y = product_f64(x, i + lane, r, store);
+                lanes[lane] = y > lanes[lane] ? y : lanes[lane];
+            }
+        for (size_t i = whole; i < n; i++) {
+            int64_t y = product_f64(x, i, r, store);
+            max = y > max ? y : max;
+        }
     }
+    for (size_t lane = 0; used && lane < LANES_F64; lane++)
+        max = lanes[lane] > max ? lanes[lane] : max;
     return (uint64_t)max;
 }
 
@@ -148,24 +195,24 @@ INLINE uint64_t scan_f16(uint16_t *x, size_t n, float r, bool store)
     return (uint64_t)max;
 }
 
-INLINE uint64_t scan_run(gsc_kind kind, void *x, size_t n, double factor, bool store)
+INLINE uint64_t scan_halves(gsc_kind kind, const gsc_run *runs, size_t n_runs, float r, bool store)
 {
-    switch (kind) {
-    case GSC_F32: return scan_f32(x, n, (float)factor, store);
-    case GSC_F64: return scan_f64(x, n, factor, store);
-    case GSC_BF16: return scan_bf16(x, n, (float)factor, store);
-    default: return scan_f16(x, n, (float)factor, store);
+    uint64_t max = 0;
+    for (size_t k = 0; k < n_runs; k++) {
+        uint64_t run_max = kind == GSC_BF16 ? scan_bf16(runs[k].data, runs[k].count, r, store)
+                                            : scan_f16(runs[k].data, runs[k].count, r, store);
+        max = run_max > max ? run_max : max;
     }
+    return max;
 }
 
 INLINE uint64_t scan(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, bool store)
 {
-    uint64_t max = 0;
-    for (size_t k = 0; k < n_runs; k++) {
-        uint64_t run_max = scan_run(kind, runs[k].data, runs[k].count, factor, store);
-        max = run_max > max ? run_max : max;
+    switch (kind) {
+    case GSC_F32: return scan_f32(runs, n_runs, (float)factor, store);
+    case GSC_F64: return scan_f64(runs, n_runs, factor, store);
+    default: return scan_halves(kind, runs, n_runs, (float)factor, store);
     }
-    return max;
 }
 
 INLINE uint64_t unscale(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
@@ -219,13 +266,24 @@ INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float r, double l
     }
 }
 
-INLINE double sum_powers(gsc_kind kind, int p, const void *x, size_t n, double factor, double prescale)
+/* In pieces, so that memory is read all the time: a whole run that is read twice keeps it waiting the second time. */
+INLINE double max_and_powers(gsc_kind kind, int p, const gsc_run *run, double factor, double prescale, uint64_t *max)
 {
+    enum { AHEAD = 4096, LINE = 64 }; /* bytes */
+    const size_t size = gsc_kind_size(kind);
     double lanes[LANES] = {0};
-    if (kind == GSC_F16)
-        add_powers_f16(p, x, n, (float)factor, lanes);
-    else
-        add_powers(kind, p, x, n, factor, prescale, lanes);
+    *max = 0;
+    for (size_t first = 0; first < run->count; first += CHUNK) {
+        gsc_run piece = {(char *)run->data + first * size, run->count - first < CHUNK ? run->count - first : CHUNK};
+        for (size_t line = 0; line < piece.count * size; line += LINE)
+            __builtin_prefetch((char *)piece.data + AHEAD + line);
+        uint64_t piece_max = scan(kind, &piece, 1, factor, false);
+        *max = piece_max > *max ? piece_max : *max;
+        if (kind == GSC_F16)
+            add_powers_f16(p, piece.data, piece.count, (float)factor, lanes);
+        else
+            add_powers(kind, p, piece.data, piece.count, factor, prescale, lanes);
+    }
     for (size_t width = LANES / 2; width > 0; width /= 2)
         for (size_t lane = 0; lane < width; lane++)
             lanes[lane] += lanes[lane + width];
@@ -241,18 +299,20 @@ INLINE int bin_of(gsc_kind kind, uint64_t max)
     return exponent < -GSC_SAFE ? 1 : exponent >= GSC_SAFE ? 2 : 0;
 }
 
-/* Runs are short enough to stay in the first cache between the two passes. */
 INLINE uint64_t norm(gsc_kind kind, int p, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
 {
     static const double prescales[3] = {1.0, 0x1p600, 0x1p-600};
     _Static_assert(GSC_PRESCALE == 600, "prescales");
     uint64_t max = 0;
     for (size_t k = 0; k < n_runs; k++) {
-        uint64_t run_max = scan_run(kind, runs[k].data, runs[k].count, factor, false);
-        max = run_max > max ? run_max : max;
+        uint64_t run_max;
+        double sum = max_and_powers(kind, p, &runs[k], factor, 1.0, &run_max);
         int bin = bin_of(kind, run_max);
+        if (bin != 0)
+            sum = max_and_powers(kind, p, &runs[k], factor, prescales[bin], &run_max);
         partials[k] = (gsc_partial){.sums = {0.0, 0.0, 0.0}};
-        partials[k].sums[bin] = sum_powers(kind, p, runs[k].data, runs[k].count, factor, prescales[bin]);
+        partials[k].sums[bin] = sum;
+        max = run_max > max ? run_max : max;
     }
     return max;
 }

@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <math.h>
 
-#include "base/fpenv.h"
 #include "kernels/sweep.h"
 
 typedef struct power_sweep {
@@ -62,7 +61,7 @@ static void sum_task(void *ctx, size_t index)
 static gsc_finding sweep_powers(const gsc_gradlist *list, double r, const gsc_norm_sums *sums)
 {
     power_sweep all = {.list = list, .partials = list->sums, .r = r, .p = sums->p, .exponent = sums->exponent};
-    gsc_parallel_run(gsc_task_split(gsc_gradlist_elements(list), &all.elements_per_task), sum_task, &all);
+    gsc_parallel_run(gsc_task_split(list->elements, &all.elements_per_task), sum_task, &all);
     return gsc_gradlist_check(list, r);
 }
 
@@ -86,11 +85,8 @@ int gsc_gradlist_norm_exponent(const gsc_gradlist *list, double r, double p)
         return 0;
     double max_abs = gsc_gradlist_check(list, r).max_abs;
     int exponent = INT_MIN / 2;
-    if (max_abs > 0.0 && isfinite(max_abs)) {
-        gsc_fpenv caller = gsc_fpenv_enter();
-        (void)gsc_fpenv_pin(frexp(gsc_fpenv_pin(max_abs), &exponent));
-        gsc_fpenv_leave(caller);
-    }
+    if (max_abs > 0.0 && isfinite(max_abs))
+        (void)frexp(max_abs, &exponent);
     return exponent;
 }
 
@@ -103,11 +99,9 @@ void gsc_gradlist_norm(const gsc_gradlist *list, double r, double p, gsc_norm_su
         found = gsc_gradlist_check(list, r);
     } else if (list->count > 0) {
         found = has_kernel(p) ? sweep_sums(list, r, p) : sweep_powers(list, r, sums);
-        gsc_fpenv caller = gsc_fpenv_enter();
-        gsc_partial total = add_partials(list->sums, gsc_gradlist_blocks(list));
+        gsc_partial total = add_partials(list->sums, list->blocks);
         for (int bin = 0; bin < 3; bin++)
-            sums->sums[bin] = gsc_fpenv_pin(total.sums[bin]);
-        gsc_fpenv_leave(caller);
+            sums->sums[bin] = total.sums[bin];
     }
     sums->max_abs = found.max_abs;
     if (finding)
@@ -141,9 +135,7 @@ static double norm_of(const gsc_norm_sums *sums)
 
 double gsc_norm_from_sums(const gsc_norm_sums *sums)
 {
-    gsc_fpenv caller = gsc_fpenv_enter();
-    double norm = gsc_fpenv_pin(norm_of(sums));
-    gsc_fpenv_leave(caller);
+    double norm = norm_of(sums);
     return isnan(norm) ? (double)NAN : norm;
 }
 
@@ -151,8 +143,6 @@ double gsc_clip_coefficient(double max_norm, double norm)
 {
     if (!isfinite(norm))
         return 1.0;
-    gsc_fpenv caller = gsc_fpenv_enter();
-    double coefficient = gsc_fpenv_pin(gsc_fpenv_pin(max_norm) / (gsc_fpenv_pin(norm) + 1e-6));
-    gsc_fpenv_leave(caller);
+    double coefficient = max_norm / (norm + 1e-6);
     return coefficient < 1.0 ? coefficient : 1.0;
 }

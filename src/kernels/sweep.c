@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "base/parallel.h"
 
 enum {
     MOST_TASKS = 256,
@@ -26,24 +27,9 @@ typedef struct batch {
     gsc_kind kind;
     size_t count;
     size_t first_block; /* of the first run, where there are partials */
+    char *end;          /* of the last run; NULL: it cannot be extended */
     gsc_run runs[MOST_RUNS];
 } batch;
-
-size_t gsc_gradlist_elements(const gsc_gradlist *list)
-{
-    if (list->count == 0)
-        return 0;
-    const gsc_view *last = &list->views[list->count - 1];
-    return last->first_element + last->count;
-}
-
-size_t gsc_gradlist_blocks(const gsc_gradlist *list)
-{
-    if (list->count == 0)
-        return 0;
-    const gsc_view *last = &list->views[list->count - 1];
-    return last->first_block + gsc_blocks(last->count);
-}
 
 size_t gsc_task_split(size_t elements, size_t *elements_per_task)
 {
@@ -51,41 +37,6 @@ size_t gsc_task_split(size_t elements, size_t *elements_per_task)
     tasks = tasks < 2 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
     *elements_per_task = elements / tasks + (elements % tasks != 0);
     return tasks;
-}
-
-/* The last of the views that begins at or before an element of the concatenated list. */
-static size_t find_view(const gsc_gradlist *list, size_t element)
-{
-    size_t low = 0, high = list->count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (list->views[middle].first_element <= element)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static size_t whole_blocks(size_t elements) { return gsc_blocks(elements) * GSC_BLOCK; }
-
-/* A block belongs to the task that has its first element. */
-void gsc_gradlist_visit(const gsc_gradlist *list, size_t index, size_t elements_per_task, gsc_visit *visit, void *ctx)
-{
-    size_t first = index * elements_per_task, elements = gsc_gradlist_elements(list);
-    size_t end = elements - first > elements_per_task ? first + elements_per_task : elements;
-    for (size_t v = find_view(list, first); v < list->count && list->views[v].first_element < end; v++) {
-        const gsc_view *view = &list->views[v];
-        if (view->first_element >= first && view->count <= end - view->first_element) {
-            visit(ctx, view, 0, view->count);
-            continue;
-        }
-        size_t from = first > view->first_element ? whole_blocks(first - view->first_element) : 0;
-        size_t to = whole_blocks(end - view->first_element);
-        to = to < view->count ? to : view->count;
-        if (from < to)
-            visit(ctx, view, from, to);
-    }
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -99,10 +50,17 @@ static void flush(batch *b)
     uint64_t bits = sweep->kernels[b->kind](b->runs, b->count, sweep->factor[b->kind], partials);
     b->max_bits[b->kind] = larger(b->max_bits[b->kind], bits);
     b->count = 0;
+    b->end = NULL;
 }
 
-static void add_run(batch *b, gsc_kind kind, void *data, size_t count, size_t block)
+/* Neighbours in memory become one run, where no partials of blocks are wanted. */
+static inline void add_run(batch *b, gsc_kind kind, void *data, size_t count, size_t block)
 {
+    if (b->end == data && b->kind == kind) {
+        b->runs[b->count - 1].count += count;
+        b->end += count * gsc_kind_size(kind);
+        return;
+    }
     if (b->count == MOST_RUNS || b->kind != kind)
         flush(b);
     if (b->count == 0) {
@@ -110,6 +68,7 @@ static void add_run(batch *b, gsc_kind kind, void *data, size_t count, size_t bl
         b->first_block = block;
     }
     b->runs[b->count++] = (gsc_run){data, count};
+    b->end = b->sweep->partials ? NULL : (char *)data + count * gsc_kind_size(kind);
 }
 
 static void sweep_packed(batch *b, const gsc_layout *layout, size_t from, size_t to, size_t first_block)
@@ -141,7 +100,7 @@ static void sweep_strided(batch *b, const gsc_view *view, size_t from, size_t to
         add_run(b, view->kind, row.data, row.count, 0);
 }
 
-static void sweep_dense(batch *b, const gsc_view *view, size_t from, size_t to)
+static inline void sweep_dense(batch *b, const gsc_view *view, size_t from, size_t to)
 {
     size_t size = gsc_kind_size(view->kind);
     if (!b->sweep->partials) {
@@ -153,7 +112,7 @@ static void sweep_dense(batch *b, const gsc_view *view, size_t from, size_t to)
                 view->first_block + from / GSC_BLOCK);
 }
 
-static void sweep_part(void *ctx, const gsc_view *view, size_t from, size_t to)
+static inline void sweep_part(void *ctx, const gsc_view *view, size_t from, size_t to)
 {
     if (view->dense)
         sweep_dense(ctx, view, from, to);
@@ -161,14 +120,21 @@ static void sweep_part(void *ctx, const gsc_view *view, size_t from, size_t to)
         sweep_strided(ctx, view, from, to);
 }
 
+/* Its runs need no initial value, and small lists notice. */
+static void batch_begin(batch *b, const gsc_sweep *sweep)
+{
+    b->sweep = sweep;
+    b->count = 0;
+    b->kind = GSC_F32;
+    b->end = NULL;
+    memset(b->max_bits, 0, sizeof b->max_bits);
+}
+
 static void sweep_task(void *ctx, size_t index)
 {
     shared *all = ctx;
-    batch b; /* its runs need no initial value, and small lists notice */
-    b.sweep = all->sweep;
-    b.count = 0;
-    b.kind = GSC_F32;
-    memset(b.max_bits, 0, sizeof b.max_bits);
+    batch b;
+    batch_begin(&b, all->sweep);
     gsc_gradlist_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
     flush(&b);
     for (int kind = 0; kind < GSC_KINDS; kind++) {
@@ -178,12 +144,25 @@ static void sweep_task(void *ctx, size_t index)
     }
 }
 
+static void sweep_alone(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+{
+    batch b;
+    batch_begin(&b, sweep);
+    for (size_t v = 0; v < sweep->list->count; v++)
+        sweep_part(&b, &sweep->list->views[v], 0, sweep->list->views[v].count);
+    flush(&b);
+    memcpy(max_bits, b.max_bits, sizeof b.max_bits);
+}
+
 void gsc_sweep_run(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
     shared all = {.sweep = sweep};
-    size_t elements = gsc_gradlist_elements(sweep->list);
-    if (elements > 0)
-        gsc_parallel_run(gsc_task_split(elements, &all.elements_per_task), sweep_task, &all);
+    size_t tasks = gsc_task_split(sweep->list->elements, &all.elements_per_task);
+    if (tasks == 1 || gsc_parallel_is_one_thread()) {
+        sweep_alone(sweep, max_bits);
+        return;
+    }
+    gsc_parallel_run(tasks, sweep_task, &all);
     for (int kind = 0; kind < GSC_KINDS; kind++)
         max_bits[kind] = atomic_load(&all.max_bits[kind]);
 }
@@ -204,7 +183,6 @@ static double value_of_bits(gsc_kind kind, uint64_t bits)
 gsc_finding gsc_finding_from_bits(const uint64_t max_bits[GSC_KINDS])
 {
     gsc_finding finding = {.found_inf = false, .max_abs = 0.0};
-    gsc_fpenv caller = gsc_fpenv_enter();
     for (int kind = 0; kind < GSC_KINDS; kind++) {
         if (max_bits[kind] == 0)
             continue;
@@ -213,6 +191,5 @@ gsc_finding gsc_finding_from_bits(const uint64_t max_bits[GSC_KINDS])
         if (value > finding.max_abs || isnan(value))
             finding.max_abs = value;
     }
-    gsc_fpenv_leave(caller);
     return finding;
 }

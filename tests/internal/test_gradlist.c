@@ -24,7 +24,7 @@ static void fill_list(gsc_gradlist *list, DLTensor *tensors, size_t n, const gsc
 {
     expect_ok(gsc_gradlist_begin(list, n));
     for (size_t i = 0; i < n; i++)
-        expect_ok(gsc_gradlist_add(list, &tensors[i], i, NULL, rules));
+        expect_ok(gsc_gradlist_add(list, &tensors[i], i, rules));
     expect_ok(gsc_gradlist_finish(list, true));
 }
 
@@ -256,6 +256,80 @@ static void test_many_duplicates(void **state)
     free(data);
 }
 
+/* Elements of a list of one-dimensional float32 views, given as start and count in `data`; adds them in place. */
+static size_t finish_with(gsc_gradlist *list, float *data, const int (*views)[2], size_t n)
+{
+    DLTensor tensors[64];
+    int64_t counts[64];
+    expect_ok(gsc_gradlist_begin(list, n));
+    for (size_t i = 0; i < n; i++) {
+        counts[i] = views[i][1];
+        tensors[i] = tensor_over(data + views[i][0], GSC_FLOAT32, 1, &counts[i], NULL);
+        expect_ok(gsc_gradlist_add(list, &tensors[i], i, &writes));
+    }
+    expect_ok(gsc_gradlist_finish(list, false));
+    assert_true(list->elements == 0 ||
+                list->elements == list->views[list->count - 1].first_element + list->views[list->count - 1].count);
+    return list->elements;
+}
+
+/* What was proved about the last list may be used, but only as far as it reaches. */
+static void test_duplicates_in_lists_one_after_another(void **state)
+{
+    (void)state;
+    float data[200] = {0};
+    gsc_gradlist list;
+    gsc_gradlist_init(&list);
+    const int falling[3][2] = {{20, 10}, {10, 10}, {0, 10}}, twice[3][2] = {{20, 10}, {10, 10}, {20, 10}},
+              other_extent[3][2] = {{20, 10}, {20, 5}, {10, 10}}, same_extent[3][2] = {{20, 5}, {20, 5}, {10, 10}},
+              longer[4][2] = {{20, 10}, {10, 10}, {0, 10}, {10, 10}};
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(finish_with(&list, data, falling, 3), 30);
+        assert_int_equal(finish_with(&list, data, falling, 3), 30);
+        assert_int_equal(finish_with(&list, data, longer, 4), 30);
+        assert_int_equal(finish_with(&list, data, falling, 3), 30);
+        assert_int_equal(finish_with(&list, data, twice, 3), 20);
+        assert_int_equal(finish_with(&list, data, twice, 3), 20);
+        assert_int_equal(finish_with(&list, data, other_extent, 3), 25);
+        assert_int_equal(finish_with(&list, data, same_extent, 3), 15);
+        /* A list that is given up leaves parts of itself: {20, 10}, {10, 10}. */
+        assert_int_equal(finish_with(&list, data, (const int[3][2]){{40, 10}, {10, 10}, {0, 10}}, 3), 30);
+        const int64_t ten = 10;
+        DLTensor first = tensor_over(data + 10, GSC_FLOAT32, 1, &ten, NULL);
+        expect_ok(gsc_gradlist_begin(&list, 3));
+        expect_ok(gsc_gradlist_add(&list, &first, 0, &writes));
+        assert_int_equal(finish_with(&list, data, (const int[3][2]){{10, 10}, {10, 10}, {0, 10}}, 3), 20);
+    }
+    gsc_gradlist_free(&list);
+}
+
+/* The same with more tensors than fit without an allocation. */
+static void test_duplicates_in_long_lists(void **state)
+{
+    (void)state;
+    float data[200] = {0};
+    int views[40][2];
+    gsc_gradlist list;
+    gsc_gradlist_init(&list);
+    for (size_t n = GSC_FEW - 1; n <= 40; n++) {
+        for (size_t i = 0; i < n; i++)
+            views[i][0] = 4 * (int)((i * 7) % n), views[i][1] = 4;
+        size_t different = 0; /* 7 may divide n */
+        for (size_t i = 0; i < n; i++) {
+            size_t before = 0;
+            while (before < i && views[before][0] != views[i][0])
+                before++;
+            different += before == i;
+        }
+        assert_int_equal(finish_with(&list, data, (const int(*)[2])views, n), 4 * different);
+        assert_int_equal(finish_with(&list, data, (const int(*)[2])views, n), 4 * different);
+        views[n - 1][0] = views[0][0];
+        assert_int_equal(finish_with(&list, data, (const int(*)[2])views, n),
+                         4 * (n % 7 == 0 ? different : different - 1));
+    }
+    gsc_gradlist_free(&list);
+}
+
 static void test_absent_and_empty(void **state)
 {
     (void)state;
@@ -263,8 +337,8 @@ static void test_absent_and_empty(void **state)
     DLTensor empty = tensor_over(NULL, GSC_FLOAT32, 2, shape, NULL);
     gsc_gradlist list = {.count = 0};
     expect_ok(gsc_gradlist_begin(&list, 2));
-    expect_ok(gsc_gradlist_add(&list, NULL, 0, "absent", &writes));
-    expect_ok(gsc_gradlist_add(&list, &empty, 1, "empty", &writes));
+    expect_ok(gsc_gradlist_add(&list, NULL, 0, &writes));
+    expect_ok(gsc_gradlist_add(&list, &empty, 1, &writes));
     expect_ok(gsc_gradlist_finish(&list, true));
     assert_int_equal(list.count, 0);
     assert_false(gsc_gradlist_unscale(&list, 0.5).found_inf);
@@ -277,6 +351,15 @@ static void test_absent_and_empty(void **state)
     gsc_gradlist_free(&list);
 }
 
+static const char *name_of(void *self, size_t index) { return ((const char **)self)[index]; }
+
+static DLTensor *refused; /* what tensor_of_each gives for the last of two */
+static DLTensor *tensor_of_each(void *self, size_t index)
+{
+    (void)self;
+    return index == 0 ? NULL : refused;
+}
+
 static void test_refusals_name_the_gradient(void **state)
 {
     (void)state;
@@ -287,11 +370,19 @@ static void test_refusals_name_the_gradient(void **state)
     const gsc_gradlist_rules no_fp16 = {.writes = true, .caller = "gsc_scaler_unscale"};
     gsc_gradlist list = {.count = 0};
     expect_ok(gsc_gradlist_begin(&list, 2));
-    expect_error(GSC_ERR_VALUE, gsc_gradlist_add(&list, &overlapping, 3, "fc.weight", &writes),
-                 "gsc_scaler_unscale: gradient 3 (\"fc.weight\") has strides");
-    expect_error(GSC_ERR_VALUE, gsc_gradlist_add(&list, &half, 4, NULL, &no_fp16),
+    expect_error(GSC_ERR_VALUE, gsc_gradlist_add(&list, &overlapping, 3, &writes),
+                 "gsc_scaler_unscale: gradient 3 has strides");
+    const char *names[] = {"absent", "fc.weight"};
+    gsc_gradlist_source source = {.self = names, .tensor = tensor_of_each, .name = name_of};
+    refused = &overlapping;
+    expect_error(GSC_ERR_VALUE, gsc_gradlist_add_each(&list, 2, &source, &writes),
+                 "gsc_scaler_unscale: gradient 1 (\"fc.weight\") has strides");
+    source.name = NULL;
+    expect_error(GSC_ERR_VALUE, gsc_gradlist_add_each(&list, 2, &source, &writes),
+                 "gsc_scaler_unscale: gradient 1 has strides");
+    expect_error(GSC_ERR_VALUE, gsc_gradlist_add(&list, &half, 4, &no_fp16),
                  "gsc_scaler_unscale: gradient 4 is float16", "float32");
-    expect_ok(gsc_gradlist_add(&list, &overlapping, 3, "fc.weight", &reads));
+    expect_ok(gsc_gradlist_add(&list, &overlapping, 3, &reads));
     expect_ok(gsc_gradlist_finish(&list, false));
     assert_int_equal(list.count, 1);
     gsc_gradlist_free(&list);
@@ -311,7 +402,7 @@ static void test_too_many(void **state)
     float data = 1;
     const int64_t often = INT64_MAX / 64, zero = 0;
     DLTensor tensor = tensor_over(&data, GSC_FLOAT32, 1, &often, &zero);
-    expect_ok(gsc_gradlist_add(&list, &tensor, 0, NULL, &reads));
+    expect_ok(gsc_gradlist_add(&list, &tensor, 0, &reads));
     expect_error(GSC_ERR_MEMORY, gsc_gradlist_finish(&list, true), "norm");
     gsc_gradlist_free(&list);
 }
@@ -367,6 +458,8 @@ int main(void)
         cmocka_unit_test(test_what_a_finding_says),
         cmocka_unit_test(test_duplicates_are_processed_once),
         cmocka_unit_test(test_many_duplicates),
+        cmocka_unit_test(test_duplicates_in_lists_one_after_another),
+        cmocka_unit_test(test_duplicates_in_long_lists),
         cmocka_unit_test(test_absent_and_empty),
         cmocka_unit_test(test_refusals_name_the_gradient),
         cmocka_unit_test(test_too_many),

@@ -20,7 +20,7 @@ static double norm_of(DLTensor *tensors, size_t n, double r, double p)
     gsc_gradlist list = {.count = 0};
     expect_ok(gsc_gradlist_begin(&list, n));
     for (size_t i = 0; i < n; i++)
-        expect_ok(gsc_gradlist_add(&list, &tensors[i], i, NULL, &reads));
+        expect_ok(gsc_gradlist_add(&list, &tensors[i], i, &reads));
     expect_ok(gsc_gradlist_finish(&list, true));
     gsc_norm_sums sums = {.exponent = gsc_gradlist_norm_exponent(&list, r, p)};
     gsc_gradlist_norm(&list, r, p, &sums, NULL);
@@ -171,7 +171,7 @@ static void test_sums_add_up_over_ranks(void **state)
         DLTensor tensor = tensor_over(halves[rank], GSC_FLOAT64, 1, &three, NULL);
         gsc_gradlist list = {.count = 0};
         expect_ok(gsc_gradlist_begin(&list, 1));
-        expect_ok(gsc_gradlist_add(&list, &tensor, 0, NULL, &reads));
+        expect_ok(gsc_gradlist_add(&list, &tensor, 0, &reads));
         expect_ok(gsc_gradlist_finish(&list, true));
         gsc_norm_sums sums = {.exponent = 0};
         gsc_gradlist_norm(&list, 1.0, 2.0, &sums, NULL);
