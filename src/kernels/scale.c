@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fpenv.h"
-#include "kernels/layout.h"
 #include "kernels/overlap.h"
+#include "kernels/sweep.h"
 
-enum { CHUNK = 256 }; /* elements at a time; losses mostly have one */
+enum {
+    CHUNK = 1024,         /* elements that a kernel finds in the first cache right after they were copied */
+    LEAST_FOR_KERNEL = 16 /* elements that are worth a kernel's start; losses mostly have one */
+};
 
 /* Where a pair stands, in words: made only for a message, since scaling a loss costs less than printing. */
 typedef struct pair_text {
@@ -51,23 +53,44 @@ static gsc_status check_kinds(gsc_kind in, gsc_kind out, const gsc_place *pair)
                     describe_pair(pair).text, names[in], names[out]);
 }
 
-static bool same_view(const gsc_layout *a, const gsc_layout *b)
+static int64_t stride_of(const DLTensor *tensor, int d, int64_t compact)
 {
-    size_t bytes = (size_t)a->ndim * sizeof a->shape[0];
-    return a->data == b->data && a->kind == b->kind && a->ndim == b->ndim && memcmp(a->shape, b->shape, bytes) == 0 &&
-           memcmp(a->stride, b->stride, bytes) == 0;
+    return tensor->strides ? tensor->strides[d] : compact;
+}
+
+/* Of one shape: whether each element of a is the same element of b. */
+static bool same_view(const gsc_view *a, const gsc_view *b)
+{
+    if (a->start != b->start || a->kind != b->kind)
+        return false;
+    int64_t compact = 1;
+    for (int d = a->tensor->ndim - 1; d >= 0; d--) {
+        int64_t size = a->tensor->shape[d];
+        if (size != 1 && stride_of(a->tensor, d, compact) != stride_of(b->tensor, d, compact))
+            return false;
+        compact *= size;
+    }
+    return true;
+}
+
+static bool ends_before(const gsc_view *a, const gsc_view *b)
+{
+    return (uintptr_t)a->start + a->count * gsc_kind_size(a->kind) <= (uintptr_t)b->start;
+}
+
+static bool disjoint(const gsc_view *a, const gsc_view *b)
+{
+    if (a->dense && b->dense)
+        return ends_before(a, b) || ends_before(b, a);
+    gsc_layout one, other;
+    gsc_layout_collapse(a->tensor, a->kind, &one);
+    gsc_layout_collapse(b->tensor, b->kind, &other);
+    return gsc_pair_overlap(&one, &other) == GSC_DISJOINT;
 }
 
 static gsc_status check_overlap(const gsc_view *in, const gsc_view *out, const gsc_place *pair)
 {
-    gsc_layout a, b;
-    gsc_layout_logical(in->tensor, in->kind, &a);
-    gsc_layout_logical(out->tensor, out->kind, &b);
-    if (same_view(&a, &b))
-        return GSC_OK;
-    gsc_layout_collapse(in->tensor, in->kind, &a);
-    gsc_layout_collapse(out->tensor, out->kind, &b);
-    if (gsc_pair_overlap(&a, &b) == GSC_DISJOINT)
+    if (same_view(in, out) || disjoint(in, out))
         return GSC_OK;
     return gsc_fail(GSC_ERR_VALUE, "%s: in and out overlap in memory; allowed are the same view and disjoint ones",
                     describe_pair(pair).text);
@@ -83,8 +106,8 @@ gsc_status gsc_scale_check(const DLTensor *in, const DLTensor *out, size_t index
         return gsc_fail(GSC_ERR_VALUE, "%s is NULL", gsc_place_text(in ? &out_place : &in_place, where, sizeof where));
     const gsc_view_rules reads = {.writes = false, .allow_fp16 = true}, writes = {.writes = true, .allow_fp16 = true};
     gsc_view from, to;
-    gsc_status status = gsc_view_check(in, &reads, &in_place, &from);
-    if (status == GSC_OK)
+    gsc_status status = gsc_view_usual(in, &from) ? GSC_OK : gsc_view_check(in, &reads, &in_place, &from);
+    if (status == GSC_OK && !gsc_view_usual(out, &to))
         status = gsc_view_check(out, &writes, &out_place, &to);
     if (status != GSC_OK)
         return status;
@@ -96,41 +119,89 @@ gsc_status gsc_scale_check(const DLTensor *in, const DLTensor *out, size_t index
     return status;
 }
 
-/* In double, whatever the dtype: a float32 product is exact there, so rounding it once gives float32 arithmetic. */
-static void multiply(gsc_kind from, const void *in, gsc_kind to, void *out, size_t count, double factor)
+/* out = in * factor; out may be in. */
+typedef void products(const void *in, void *out, size_t count, double factor);
+
+#define AS_IT_IS(x) (x)
+#define DEFINE_PRODUCTS(name, in_type, out_type, computed_type, widen, narrow)                                         \
+    static void name(const void *in, void *out, size_t count, double factor)                                           \
+    {                                                                                                                  \
+        const in_type *from = in;                                                                                      \
+        out_type *to = out;                                                                                            \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            to[i] = narrow((computed_type)widen(from[i]) * (computed_type)factor);                                     \
+    }
+DEFINE_PRODUCTS(f32_to_f32, float, float, float, AS_IT_IS, AS_IT_IS)
+DEFINE_PRODUCTS(f64_to_f64, double, double, double, AS_IT_IS, AS_IT_IS)
+DEFINE_PRODUCTS(bf16_to_bf16, uint16_t, uint16_t, float, gsc_bf16_to_f32, gsc_f32_to_bf16)
+DEFINE_PRODUCTS(f16_to_f16, uint16_t, uint16_t, float, gsc_f16_to_f32, gsc_f32_to_f16)
+DEFINE_PRODUCTS(f32_to_f64, float, double, double, AS_IT_IS, AS_IT_IS)
+DEFINE_PRODUCTS(bf16_to_f32, uint16_t, float, float, gsc_bf16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(bf16_to_f64, uint16_t, double, double, gsc_bf16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(f16_to_f32, uint16_t, float, float, gsc_f16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(f16_to_f64, uint16_t, double, double, gsc_f16_to_f32, AS_IT_IS)
+
+static products *const of_pair[GSC_KINDS][GSC_KINDS] = {
+    [GSC_F32] = {[GSC_F32] = f32_to_f32, [GSC_F64] = f32_to_f64},
+    [GSC_F64] = {[GSC_F64] = f64_to_f64},
+    [GSC_BF16] = {[GSC_BF16] = bf16_to_bf16, [GSC_F32] = bf16_to_f32, [GSC_F64] = bf16_to_f64},
+    [GSC_F16] = {[GSC_F16] = f16_to_f16, [GSC_F32] = f16_to_f32, [GSC_F64] = f16_to_f64},
+};
+
+/* A checked pair on its way. */
+typedef struct job {
+    gsc_layout in, out;   /* in the same order */
+    bool in_run, out_run; /* one element beside the other */
+    double factor;
+    size_t elements, elements_per_task;
+} job;
+
+/* At most CHUNK neighbours; out may be in. The kernels know the instruction set and work in place. */
+static void scale_run(const job *all, const void *in, void *out, size_t count)
 {
-    double product[CHUNK];
-    for (size_t i = 0; i < count; i++)
-        product[i] = gsc_element(from, in, i) * factor;
-    for (size_t i = 0; i < count; i++)
-        switch (to) {
-        case GSC_F64: ((double *)out)[i] = product[i]; break;
-        case GSC_F32: ((float *)out)[i] = (float)product[i]; break;
-        case GSC_BF16: ((uint16_t *)out)[i] = gsc_f32_to_bf16((float)product[i]); break;
-        default: ((uint16_t *)out)[i] = gsc_f32_to_f16((float)product[i]); break;
-        }
+    gsc_kind kind = all->in.kind;
+    bool same_kind = kind == all->out.kind, copies = all->factor == 1.0 && same_kind; /* signalling NaNs stay */
+    if (!same_kind || (count < LEAST_FOR_KERNEL && !copies)) {
+        of_pair[kind][all->out.kind](in, out, count, all->factor);
+        return;
+    }
+    if (out != in)
+        memcpy(out, in, count * gsc_kind_size(kind));
+    const gsc_run run = {out, count};
+    if (!copies)
+        gsc_kernels()->unscale[kind](&run, 1, all->factor, NULL);
+}
+
+static void scale_strided(const job *all, size_t first, size_t count)
+{
+    _Alignas(64) unsigned char in_packed[CHUNK * sizeof(double)], out_packed[CHUNK * sizeof(double)];
+    const void *from = all->in.data + first * gsc_kind_size(all->in.kind);
+    void *to = all->out.data + first * gsc_kind_size(all->out.kind);
+    if (!all->in_run) {
+        gsc_layout_pack(&all->in, first, count, in_packed);
+        from = in_packed;
+    }
+    scale_run(all, from, all->out_run ? to : out_packed, count);
+    if (!all->out_run)
+        gsc_layout_unpack(&all->out, first, count, out_packed);
+}
+
+static void scale_task(void *ctx, size_t index)
+{
+    const job *all = ctx;
+    size_t first = index * all->elements_per_task, left = all->elements - first;
+    size_t end = left > all->elements_per_task ? first + all->elements_per_task : all->elements;
+    for (; first < end; first += CHUNK) {
+        size_t count = end - first < CHUNK ? end - first : CHUNK;
+        if (all->in_run && all->out_run)
+            scale_run(all, all->in.data + first * gsc_kind_size(all->in.kind),
+                      all->out.data + first * gsc_kind_size(all->out.kind), count);
+        else
+            scale_strided(all, first, count);
+    }
 }
 
 static bool is_run(const gsc_layout *layout) { return layout->ndim == 1 && layout->stride[0] == 1; }
-
-static void scale_chunk(const gsc_layout *in, const gsc_layout *out, size_t first, size_t count, double factor)
-{
-    _Alignas(8) unsigned char in_packed[CHUNK * sizeof(double)], out_packed[CHUNK * sizeof(double)];
-    const void *from = in->data + first * gsc_kind_size(in->kind);
-    void *to = out->data + first * gsc_kind_size(out->kind);
-    if (!is_run(in)) {
-        gsc_layout_pack(in, first, count, in_packed);
-        from = in_packed;
-    }
-    if (!is_run(out))
-        to = out_packed;
-    if (factor == 1.0 && in->kind == out->kind)
-        memmove(to, from, count * gsc_kind_size(in->kind)); /* signalling NaNs stay */
-    else
-        multiply(in->kind, from, out->kind, to, count, factor);
-    if (!is_run(out))
-        gsc_layout_unpack(out, first, count, out_packed);
-}
 
 static size_t count_elements(const DLTensor *tensor)
 {
@@ -143,14 +214,18 @@ static size_t count_elements(const DLTensor *tensor)
 void gsc_scale_apply(const DLTensor *in, const DLTensor *out, double factor)
 {
     gsc_kind in_kind, out_kind;
-    size_t elements = count_elements(in);
-    if (elements == 0 || !gsc_kind_of(in->dtype, &in_kind) || !gsc_kind_of(out->dtype, &out_kind))
+    job all; /* layouts are large, and one element notices */
+    all.elements = count_elements(in);
+    if (all.elements == 0 || !gsc_kind_of(in->dtype, &in_kind) || !gsc_kind_of(out->dtype, &out_kind))
         return;
-    gsc_layout from, to;
-    gsc_layout_logical(in, in_kind, &from);
-    gsc_layout_logical(out, out_kind, &to);
-    gsc_fpenv caller = gsc_fpenv_enter();
-    for (size_t first = 0; first < elements; first += CHUNK)
-        scale_chunk(&from, &to, first, elements - first < CHUNK ? elements - first : CHUNK, factor);
-    gsc_fpenv_leave(caller);
+    gsc_layout_logical(in, in_kind, &all.in);
+    gsc_layout_logical(out, out_kind, &all.out);
+    all.in_run = is_run(&all.in);
+    all.out_run = is_run(&all.out);
+    all.factor = factor;
+    size_t tasks = gsc_task_split(all.elements, &all.elements_per_task);
+    if (tasks == 1)
+        scale_task(&all, 0); /* a loop of one task costs more than one element */
+    else
+        gsc_parallel_run(tasks, scale_task, &all);
 }

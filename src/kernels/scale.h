@@ -12,7 +12,7 @@
 gsc_status gsc_scale_check(const DLTensor *in, const DLTensor *out, size_t index, size_t total);
 
 /* For a checked pair: computed in float32 (double where in or out is float64), rounded once to out's dtype; factor is a
- * float32 value. factor 1 copies: equal dtypes keep every bit. */
+ * float32 value. factor 1 copies: equal dtypes keep every bit. The caller sets the environment of base/fpenv.h. */
 void gsc_scale_apply(const DLTensor *in, const DLTensor *out, double factor);
 
 #endif

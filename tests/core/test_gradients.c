@@ -323,6 +323,106 @@ static void test_statistics_of_other_dtypes(void **state)
     expect_error(GSC_ERR_VALUE, gsc_grad_statistics(&tensor, &stats), "gsc_grad_statistics: grad has a dtype");
 }
 
+/* Blocks of four sorts: ordinary numbers and zeros; any bits; subnormals; nothing that is finite but zeros. */
+static void fill_in_sorts(DLTensor *tensor, size_t count)
+{
+    uint64_t random = 7;
+    size_t size = tensor->dtype.bits / 8;
+    const uint64_t ones = size == 8 ? 0x3ff : dtype_is(tensor->dtype, GSC_FLOAT16) ? 0x0f : 0x7f;
+    const int mantissa = size == 8 ? 52 : size == 4 ? 23 : dtype_is(tensor->dtype, GSC_FLOAT16) ? 10 : 7;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = next_random(&random), fraction = bits & ((UINT64_C(1) << mantissa) - 1);
+        uint64_t infinity = (2 * ones + 1) << mantissa;
+        switch (i / 4096 % 4) {
+        case 0: bits = i % 5 == 0 ? 0 : ((ones + bits % 4) << mantissa) | (fraction >> 1); break;
+        case 1: break;
+        case 2: bits = i % 3 == 0 ? 0 : fraction; break;
+        default: bits = i % 7 == 0 ? 0 : i % 7 == 1 ? infinity | 1 : infinity; break;
+        }
+        memcpy((char *)tensor->data + i * size, &bits, size);
+    }
+}
+
+static void count_obviously(const DLTensor *tensor, size_t count, gsc_grad_stats *stats)
+{
+    *stats = (gsc_grad_stats){.count = count};
+    for (size_t i = 0; i < count; i++) {
+        double magnitude = fabs(element_get(tensor, i));
+        int exponent = 0;
+        stats->zeros += magnitude == 0;
+        stats->infs += isinf(magnitude) != 0;
+        stats->nans += isnan(magnitude) != 0;
+        if (magnitude == 0 || !isfinite(magnitude))
+            continue;
+        frexp(magnitude, &exponent);
+        exponent = exponent - 1 < -150 ? -150 : exponent - 1 > 129 ? 129 : exponent - 1;
+        stats->exponents[exponent + 150]++;
+        if (stats->min_abs == 0 || magnitude < stats->min_abs)
+            stats->min_abs = magnitude;
+        if (magnitude > stats->max_abs)
+            stats->max_abs = magnitude;
+    }
+}
+
+static void test_statistics_of_every_length(void **state)
+{
+    (void)state;
+    enum { MOST = 3 * 32768 + 5 };
+    const size_t lengths[] = {1, 3, 4, 5, 4095, 4096, 4097, 8192, 12288, 16384, 16389, 65537, MOST};
+    const size_t starts[] = {0, 1, 8192, 12288};
+    const DLDataType dtypes[] = {GSC_FLOAT32, GSC_FLOAT64, GSC_BFLOAT16, GSC_FLOAT16};
+    char *memory = malloc((MOST + 12288) * sizeof(double));
+    assert_non_null(memory);
+    for (size_t d = 0; d < 4; d++)
+        for (size_t s = 0; s < sizeof starts / sizeof *starts; s++) {
+            DLTensor tensor = vector(memory, dtypes[d], &one);
+            fill_in_sorts(&tensor, MOST + 12288);
+            tensor.byte_offset = starts[s] * dtypes[d].bits / 8;
+            for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+                int64_t count = (int64_t)lengths[l], backwards = -1;
+                gsc_grad_stats found, expected;
+                count_obviously(&tensor, lengths[l], &expected);
+                gsc_set_num_threads((int32_t)(l % 4 == 3 ? 8 : l % 4 + 1));
+                DLTensor view = tensor;
+                view.shape = &count;
+                expect_ok(gsc_grad_statistics(&view, &found));
+                assert_memory_equal(&found, &expected, sizeof found);
+                view.byte_offset += (lengths[l] - 1) * dtypes[d].bits / 8;
+                view.strides = &backwards;
+                expect_ok(gsc_grad_statistics(&view, &found));
+                assert_memory_equal(&found, &expected, sizeof found);
+            }
+        }
+    gsc_set_num_threads(0);
+    free(memory);
+}
+
+/* Each alone, so that nothing else in its block says how to look at it. */
+static void test_statistics_at_the_borders(void **state)
+{
+    (void)state;
+    const struct {
+        DLDataType dtype;
+        uint64_t bits[8];
+    } cases[] = {
+        {{kDLFloat, 32, 1}, {1, 0x007fffff, 0x00800000, 0x7f7fffff, 0x7f800000, 0x7f800001, 0x80000000, 0x80000001}},
+        {{kDLFloat, 64, 1},
+         {1, 0x368fffffffffffff, 0x3690000000000000, 0x480fffffffffffff, 0x4810000000000000, 0x4820000000000000,
+          0x7fefffffffffffff, 0x8000000000000000}},
+        {{kDLBfloat, 16, 1}, {1, 0x7f, 0x80, 0x7f7f, 0x7f80, 0x7f81, 0x8000, 0x8001}},
+        {{kDLFloat, 16, 1}, {1, 0x3ff, 0x400, 0x7bff, 0x7c00, 0x7c01, 0x8000, 0x8001}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (size_t i = 0; i < 8; i++) {
+            uint64_t bits = cases[c].bits[i];
+            DLTensor tensor = vector(&bits, cases[c].dtype, &one);
+            gsc_grad_stats found, expected;
+            count_obviously(&tensor, 1, &expected);
+            expect_ok(gsc_grad_statistics(&tensor, &found));
+            assert_memory_equal(&found, &expected, sizeof found);
+        }
+}
+
 static void test_isa_is_one_that_is_known(void **state)
 {
     (void)state;
@@ -389,6 +489,8 @@ int main(void)
         cmocka_unit_test(test_strided),
         cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_statistics_of_other_dtypes),
+        cmocka_unit_test(test_statistics_of_every_length),
+        cmocka_unit_test(test_statistics_at_the_borders),
         cmocka_unit_test(test_isa_is_one_that_is_known),
         cmocka_unit_test(test_any_number_in_any_order),
         cmocka_unit_test(test_views_that_only_begin_alike),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rule 3: scale, scale_list and scale_view. */
 #include <float.h>
+#include <stdlib.h>
 
+#include "layouts.h"
 #include "rig.h"
 
 static void test_each_pair_of_dtypes(void **state)
@@ -291,6 +293,163 @@ static void test_nothing_is_initialised_lazily(void **state)
     rig_stop(&r);
 }
 
+/* Beyond what a kernel takes at a time, and several tasks of threads. */
+enum { MOST = 3 * 32768 + 5 };
+
+static const size_t lengths[] = {0,    1,    2,    15,   16,   17,    255,   256,   257, 1023,
+                                 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, MOST};
+
+static const struct {
+    DLDataType in, out;
+} pairs[] = {
+    {{kDLFloat, 32, 1}, {kDLFloat, 32, 1}},   {{kDLFloat, 64, 1}, {kDLFloat, 64, 1}},
+    {{kDLBfloat, 16, 1}, {kDLBfloat, 16, 1}}, {{kDLFloat, 16, 1}, {kDLFloat, 16, 1}},
+    {{kDLFloat, 32, 1}, {kDLFloat, 64, 1}},   {{kDLBfloat, 16, 1}, {kDLFloat, 32, 1}},
+    {{kDLBfloat, 16, 1}, {kDLFloat, 64, 1}},  {{kDLFloat, 16, 1}, {kDLFloat, 32, 1}},
+    {{kDLFloat, 16, 1}, {kDLFloat, 64, 1}},
+};
+
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+static size_t size_of(DLDataType dtype) { return dtype.bits / 8; }
+
+/* Any bits that are no NaN. */
+static void fill_randomly(DLTensor *tensor, size_t count)
+{
+    uint64_t random = 1;
+    for (size_t i = 0; i < count; i++)
+        do {
+            uint64_t bits = next_random(&random);
+            memcpy((char *)tensor->data + i * size_of(tensor->dtype), &bits, size_of(tensor->dtype));
+        } while (isnan(element_get(tensor, i)));
+}
+
+/* One product, rounded once: in float32, or in double where that is among the two. */
+static void scale_obviously(const DLTensor *in, DLTensor *out, size_t count, double scale)
+{
+    for (size_t i = 0; i < count; i++) {
+        volatile double product = element_get(in, i) * scale;
+        volatile float rounded = (float)product; /* products of two float32 values are exact in double */
+        element_set(out, i, dtype_is(out->dtype, GSC_FLOAT64) ? product : (double)rounded);
+    }
+}
+
+/* The first `count` of out are expected, and the one behind is untouched. */
+static void assert_scaled(const DLTensor *out, const DLTensor *expected, size_t count)
+{
+    size_t size = size_of(out->dtype);
+    const unsigned char *end = (const unsigned char *)out->data + count * size;
+    assert_memory_equal(out->data, expected->data, count * size);
+    for (size_t i = 0; i < size; i++)
+        assert_int_equal(end[i], 0x5a);
+}
+
+static void scale_every_length(gsc_scaler *scaler, DLDataType in_dtype, DLDataType out_dtype)
+{
+    int64_t count = MOST;
+    void *memory[3];
+    for (int i = 0; i < 3; i++)
+        assert_non_null(memory[i] = malloc((MOST + 1) * sizeof(double)));
+    DLTensor in = tensor_over(memory[0], in_dtype, 1, &count, NULL);
+    DLTensor out = tensor_over(memory[1], out_dtype, 1, &count, NULL);
+    DLTensor expected = tensor_over(memory[2], out_dtype, 1, &count, NULL);
+    fill_randomly(&in, MOST);
+    scale_obviously(&in, &expected, MOST, gsc_scaler_get_scale(scaler));
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        count = (int64_t)lengths[l];
+        memset(out.data, 0x5a, (MOST + 1) * sizeof(double));
+        assert_ok(gsc_scaler_scale(scaler, &in, &out));
+        assert_scaled(&out, &expected, lengths[l]);
+        if (!dtype_is(in_dtype, out_dtype))
+            continue;
+        memcpy(out.data, in.data, lengths[l] * size_of(in_dtype)); /* in place */
+        assert_ok(gsc_scaler_scale(scaler, &out, &out));
+        assert_scaled(&out, &expected, lengths[l]);
+    }
+    for (int i = 0; i < 3; i++)
+        free(memory[i]);
+}
+
+static void test_every_length_on_every_number_of_threads(void **state)
+{
+    (void)state;
+    const int32_t threads[] = {1, 2, 3, 8};
+    const double scales[] = {3, 65535, (double)1.1f, 0x1p-30};
+    for (size_t t = 0; t < 4; t++) {
+        gsc_scaler_options options = options_of(scales[t], 1);
+        gsc_scaler *scaler = new_scaler(&options);
+        gsc_set_num_threads(threads[t]);
+        for (size_t p = 0; p < PAIRS; p++)
+            scale_every_length(scaler, pairs[p].in, pairs[p].out);
+        gsc_scaler_destroy(scaler);
+    }
+    gsc_set_num_threads(0);
+}
+
+/* Backwards into every second element, on several threads. */
+static void test_strides_of_every_pair(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(5, 1);
+    gsc_scaler *scaler = new_scaler(&options);
+    gsc_set_num_threads(3);
+    int64_t count = MOST, backwards = -1, second = 2;
+    void *memory[3];
+    for (int i = 0; i < 3; i++)
+        assert_non_null(memory[i] = malloc(2 * MOST * sizeof(double)));
+    for (size_t p = 0; p < PAIRS; p++) {
+        DLTensor in = tensor_over(memory[0], pairs[p].in, 1, &count, NULL);
+        DLTensor out = tensor_over(memory[1], pairs[p].out, 1, &count, &second);
+        DLTensor expected = tensor_over(memory[2], pairs[p].out, 1, &count, NULL);
+        fill_randomly(&in, MOST);
+        scale_obviously(&in, &expected, MOST, 5);
+        in.byte_offset = (MOST - 1) * size_of(in.dtype);
+        in.strides = &backwards;
+        memset(out.data, 0x5a, 2 * MOST * sizeof(double));
+        assert_ok(gsc_scaler_scale(scaler, &in, &out));
+        for (size_t i = 0; i < MOST; i++) {
+            assert_exact(element_get(&out, 2 * i), element_get(&expected, MOST - 1 - i));
+            assert_int_equal(((unsigned char *)out.data)[(2 * i + 1) * size_of(out.dtype)], 0x5a);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        free(memory[i]);
+    gsc_set_num_threads(0);
+    gsc_scaler_destroy(scaler);
+}
+
+/* NaNs become quiet and keep their payload, alone and among many; with scale 1 and one dtype every bit stays. */
+static void test_signalling_nans(void **state)
+{
+    (void)state;
+    const uint64_t bits[PAIRS][2] = {{0xff812345, 0xffc12345},
+                                     {0x7ff0000000000001, 0x7ff8000000000001},
+                                     {0xff81, 0xffc1},
+                                     {0x7c01, 0x7e01},
+                                     {0xff812345, UINT64_C(0xfff) << 52 | UINT64_C(0x412345) << 29},
+                                     {0xff81, 0xffc10000},
+                                     {0xff81, UINT64_C(0xfff82) << 44},
+                                     {0x7c01, 0x7fc02000},
+                                     {0x7c01, UINT64_C(0x7ff804) << 40}};
+    enum { MANY = 100 };
+    for (size_t p = 0; p < PAIRS; p++)
+        for (int64_t count = 1; count <= MANY; count += MANY - 1)
+            for (int scale = 1; scale <= 2; scale++) {
+                gsc_scaler_options options = options_of(scale, 1);
+                gsc_scaler *scaler = new_scaler(&options);
+                double from[MANY], to[MANY];
+                DLTensor in = tensor_over(from, pairs[p].in, 1, &count, NULL);
+                DLTensor out = tensor_over(to, pairs[p].out, 1, &count, NULL);
+                for (int64_t i = 0; i < count; i++)
+                    memcpy((char *)from + (size_t)i * size_of(in.dtype), &bits[p][0], size_of(in.dtype));
+                assert_ok(gsc_scaler_scale(scaler, &in, &out));
+                uint64_t found = 0, expected = bits[p][scale == 1 && dtype_is(in.dtype, out.dtype) ? 0 : 1];
+                memcpy(&found, (char *)to + (size_t)(count - 1) * size_of(out.dtype), size_of(out.dtype));
+                assert_int_equal(found, expected);
+                gsc_scaler_destroy(scaler);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +461,9 @@ int main(void)
         cmocka_unit_test(test_strides_and_offset),
         cmocka_unit_test(test_empty_and_zero_dimensional),
         cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_every_length_on_every_number_of_threads),
+        cmocka_unit_test(test_strides_of_every_pair),
+        cmocka_unit_test(test_signalling_nans),
         cmocka_unit_test(test_list_is_checked_before_any_is_written),
         cmocka_unit_test(test_view_always_holds_the_scale),
         cmocka_unit_test(test_refusals_leave_the_output),

@@ -12,7 +12,7 @@
 #include "base/fpenv.h"
 #include "base/half.h"
 #include "gradscaler/gradients.h"
-#include "kernels/scale.h"
+#include "gradscaler/scaler.h"
 #include "layouts.h"
 
 static volatile float tiny = 0x1p-130f, one = 1.0f, divisor = 25.0f;
@@ -108,8 +108,12 @@ static void compute(results *out)
     assert_int_equal(gsc_grad_norm(&grads, 1, (double)INFINITY, &out->max_norm), GSC_OK);
     assert_int_equal(gsc_clip_grad_norm(&grads, 1, 1e-37, 2.0, NULL), GSC_OK);
     assert_int_equal(gsc_clip_grad_value(&half_list, 1, 1.3), GSC_OK);
-    assert_int_equal(gsc_scale_check(&in, &scaled, 0, 0), GSC_OK);
-    gsc_scale_apply(&in, &scaled, (double)1.1f);
+    gsc_scaler_options options = gsc_scaler_options_default();
+    options.init_scale = (double)1.1f;
+    gsc_scaler *scaler = NULL;
+    assert_int_equal(gsc_scaler_create(&options, &scaler), GSC_OK);
+    assert_int_equal(gsc_scaler_scale(scaler, &in, &scaled), GSC_OK);
+    gsc_scaler_destroy(scaler);
 }
 
 static void test_results_do_not_depend_on_it(void **state)
