@@ -53,11 +53,28 @@ typedef struct gsc_update {
 /* Applies elements [first, first + count). */
 typedef void gsc_update_kernel(const gsc_update *update, size_t first, size_t count);
 
+/* Each kernel, once: its loop is in optim_loops.h. The tables, and the tests of all kernels, follow from this list. */
+#define GSC_UPDATE_KERNELS(K)                                                                                          \
+    K(sgd)                                                                                                             \
+    K(sgd_momentum)                                                                                                    \
+    K(adam)
+
+/* The kernels compiled for one instruction set: [0] for float32 parameters, [1] for float64. */
 typedef struct gsc_update_kernels {
-    gsc_update_kernel *sgd, *sgd_momentum, *adam;
+    const char *isa;
+#define GSC_UPDATE_MEMBER(name) gsc_update_kernel *name[2];
+    GSC_UPDATE_KERNELS(GSC_UPDATE_MEMBER)
+#undef GSC_UPDATE_MEMBER
 } gsc_update_kernels;
 
-/* float32 or float64 parameters. */
-const gsc_update_kernels *gsc_update_kernels_for(bool is_double);
+extern const gsc_update_kernels gsc_update_kernels_baseline;
+#if defined(__x86_64__)
+extern const gsc_update_kernels gsc_update_kernels_avx2;
+extern const gsc_update_kernels gsc_update_kernels_avx512;
+#endif
+
+/* Those of the instruction set that gsc_isa() calls so; of another name, those of every processor. The processor has
+ * what gsc_isa() returns; of other names the caller has to know. */
+const gsc_update_kernels *gsc_update_kernels_of(const char *isa);
 
 #endif

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_loops.h: the loops of optim_kernels.h for one element type. Included once per type by optim_kernels.c, which
- * defines GSC_REAL (the type), GSC_SQRT (its square root) and GSC_LOOP(name) (the loop's name for this type). */
+/* optim_loops.h: the loops of optim_kernels.h for one element type, in plain C that compilers vectorise. Included once
+ * per type by optim_isa.h, which defines
+ *
+ *     GSC_REAL           the element type
+ *     GSC_SQRT           its square root
+ *     GSC_LOOP(name)     the loop's name for this type
+ *
+ * GSC_TARGET is the target attribute of the loops, or nothing. Nothing here may depend on the vector width: results are
+ * the same bits everywhere. */
 
-static inline void GSC_LOOP(sgd)(const gsc_update *update, size_t first, size_t count)
+GSC_TARGET static void GSC_LOOP(sgd)(const gsc_update *update, size_t first, size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
@@ -16,7 +23,7 @@ static inline void GSC_LOOP(sgd)(const gsc_update *update, size_t first, size_t 
     }
 }
 
-static inline void GSC_LOOP(sgd_momentum)(const gsc_update *update, size_t first, size_t count)
+GSC_TARGET static void GSC_LOOP(sgd_momentum)(const gsc_update *update, size_t first, size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
@@ -36,7 +43,7 @@ static inline void GSC_LOOP(sgd_momentum)(const gsc_update *update, size_t first
     }
 }
 
-static inline void GSC_LOOP(adam)(const gsc_update *update, size_t first, size_t count)
+GSC_TARGET static void GSC_LOOP(adam)(const gsc_update *update, size_t first, size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
@@ -48,13 +55,12 @@ static inline void GSC_LOOP(adam)(const gsc_update *update, size_t first, size_t
                    eps = (GSC_REAL)rule->eps, step_size = (GSC_REAL)rule->step_size,
                    correction = (GSC_REAL)rule->bias_correction2_sqrt, beta2 = (GSC_REAL)rule->beta2,
                    weight2 = (GSC_REAL)(1 - rule->beta2);
-    /* Both forms of lerp are near + weight * (far - near), seen from the nearer end. */
     const bool near_old = (GSC_REAL)(1 - rule->beta1) < (GSC_REAL)0.5;
     const GSC_REAL weight1 = near_old ? (GSC_REAL)(1 - rule->beta1) : 1 - (GSC_REAL)(1 - rule->beta1);
     for (size_t i = 0; i < count; i++) {
         GSC_REAL p = param[i] * shrink, g = grad[i] * multiplier * rest, m = exp_avg[i];
         g = weight_decay != 0 ? g + weight_decay * p : g;
-        m = near_old ? m + weight1 * (g - m) : g + weight1 * (m - g);
+        m = near_old ? m + weight1 * (g - m) : g - weight1 * (g - m);
         GSC_REAL v = exp_avg_sq[i] * beta2 + weight2 * g * g;
         exp_avg[i] = m;
         exp_avg_sq[i] = v;

@@ -1,16 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* optim_step.c: one step over all parameters that have a gradient. Everything is checked first; from the first write on
- * nothing can fail. The elements of all parameters form one row that is cut into blocks of equal size, so that one
+ * nothing can fail. The elements of all parameters form one row that is cut into tasks of equal size, so that one
  * large and many small parameters spread over the threads alike. */
 #include <float.h>
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/fpenv.h"
 #include "train/optim_internal.h"
 #include "train/tensor.h"
 
-enum { BLOCK = 16384 }; /* elements; one block runs on the calling thread */
+enum { TASK = 32768 }; /* elements that are worth waking a thread for; below twice that the caller works alone */
+
+/* Thousands of small parameters lie anywhere in memory: while one is at work, what a later one needs is on its way. Of
+ * arrays the beginning is enough, since processors foresee the rest. */
+enum { LINE = 64, LINES = 4, TENSORS_AHEAD = 8, WORK_AHEAD = 2 };
+
+/* Always inlined, since gcc drops calls of functions that only prefetch. */
+__attribute__((always_inline)) static inline void fetch(const void *memory)
+{
+    for (uintptr_t line = 0; line < LINES; line++) /* may be past the end: nothing is read */
+        __builtin_prefetch((const void *)((uintptr_t)memory + line * LINE));
+}
 
 /* base^exponent for exponent >= 1 by repeated squaring: multiplications alone, so the same bits everywhere, and a
  * resumed run finds the value again from the step count. */
@@ -48,12 +60,12 @@ static gsc_optim_rule adam_rule(gsc_optim_kind kind, const gsc_param_group *grou
                                      .bias_correction2_sqrt = sqrt(1 - integer_power(group->beta2, step))}};
 }
 
-static gsc_update_kernel *kernel_of(const gsc_optim *optim, const gsc_optim_param *param)
+static gsc_update_kernel *kernel_of(const gsc_update_kernels *kernels, gsc_optim_kind kind,
+                                    const gsc_optim_param *param)
 {
-    const gsc_update_kernels *kernels = gsc_update_kernels_for(param->is_double);
-    if (optim->kind != GSC_OPTIM_SGD)
-        return kernels->adam;
-    return param->state[0].data ? kernels->sgd_momentum : kernels->sgd;
+    if (kind != GSC_OPTIM_SGD)
+        return kernels->adam[param->is_double];
+    return param->state[0].data ? kernels->sgd_momentum[param->is_double] : kernels->sgd[param->is_double];
 }
 
 static void *elements_of(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
@@ -99,11 +111,14 @@ static split split_multiplier(double multiplier)
 /* Lists and checks the work of this step. Rules are computed once per run of parameters of one group and age. */
 static gsc_status plan(gsc_optim *optim, double multiplier, size_t *count, size_t *elements)
 {
+    const gsc_update_kernels *kernels = gsc_update_kernels_of(gsc_isa());
     const gsc_optim_param *previous = NULL;
     gsc_optim_rule rule = {0};
     *count = *elements = 0;
     for (size_t i = 0; i < optim->param_count; i++) {
         const gsc_optim_param *param = &optim->params[i];
+        if (optim->param_count - i > TENSORS_AHEAD)
+            fetch(param[TENSORS_AHEAD].tensor);
         const DLTensor *data = gsc_tensor_data(param->tensor), *grad = gsc_tensor_grad(param->tensor);
         if (!grad)
             continue;
@@ -125,7 +140,7 @@ static gsc_status plan(gsc_optim *optim, double multiplier, size_t *count, size_
                                                               .multiplier = factors.multiplier,
                                                               .rest = factors.rest,
                                                               .rule = rule},
-                                                   .kernel = kernel_of(optim, param),
+                                                   .kernel = kernel_of(kernels, optim->kind, param),
                                                    .param = i,
                                                    .start = *elements,
                                                    .elements = param->elements};
@@ -153,12 +168,23 @@ static size_t find(const sweep *all, size_t position)
     return low;
 }
 
-static void run_block(void *ctx, size_t block)
+__attribute__((always_inline)) static inline void fetch_work(const gsc_update *update)
+{
+    fetch(update->param);
+    fetch(update->grad);
+    for (int k = 0; k < 2 && update->state[k]; k++)
+        fetch(update->state[k]);
+}
+
+/* The last task takes what is left of the elements. */
+static void run_task(void *ctx, size_t index)
 {
     const sweep *all = ctx;
-    size_t begin = block * BLOCK, end = all->elements - begin < BLOCK ? all->elements : begin + BLOCK;
+    size_t begin = index * TASK, end = all->elements - begin < 2 * TASK ? all->elements : begin + TASK;
     for (size_t i = find(all, begin); begin < end; i++) {
         const gsc_optim_work *work = &all->work[i];
+        if (all->count - i > WORK_AHEAD)
+            fetch_work(&work[WORK_AHEAD].update);
         size_t first = begin - work->start, left = work->elements - first;
         size_t count = left < end - begin ? left : end - begin;
         if (count > 0)
@@ -167,13 +193,15 @@ static void run_block(void *ctx, size_t block)
     }
 }
 
+static size_t task_count(size_t elements) { return elements < TASK ? elements > 0 : elements / TASK; }
+
 static gsc_status step(gsc_optim *optim, double multiplier)
 {
     sweep all = {.work = optim->work};
     gsc_status status = plan(optim, multiplier, &all.count, &all.elements);
     if (status)
         return status;
-    gsc_parallel_run(all.elements / BLOCK + (all.elements % BLOCK != 0), run_block, &all);
+    gsc_parallel_run(task_count(all.elements), run_task, &all);
     for (size_t i = 0; i < all.count; i++)
         optim->params[all.work[i].param].step_count++;
     return GSC_OK;

@@ -7,14 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "param.h"
-
-typedef gsc_status create_function(const gsc_param_group *groups, size_t n, gsc_optim **out);
-
-static size_t bytes_of(const gsc_tensor *tensor, const DLTensor *data)
-{
-    return gsc_tensor_count(tensor) * data->dtype.bits / 8;
-}
+#include "optim_rules.h"
 
 static void *copy_of(const gsc_tensor *tensor, const DLTensor *data)
 {
@@ -56,30 +49,7 @@ static void reference_adam(reference *r, double g, const gsc_param_group *group,
     r->p -= group->lr * m_hat / (sqrt(v_hat) + group->eps);
 }
 
-typedef struct rule_case {
-    create_function *create;
-    gsc_param_group group;
-} rule_case;
-
-static const rule_case rule_cases[] = {
-    {gsc_optim_sgd, {.lr = 0.1}},
-    {gsc_optim_sgd, {.lr = 0.1, .weight_decay = 0.05}},
-    {gsc_optim_sgd, {.lr = 0.05, .momentum = 0.9}},
-    {gsc_optim_sgd, {.lr = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01}},
-    {gsc_optim_sgd, {.lr = 0.05, .momentum = 0.8, .nesterov = true}},
-    {gsc_optim_sgd, {.lr = 0.05, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1}},
-    {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}},
-    {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1}},
-    {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.3, .beta2 = 0.5, .eps = 1e-8}}, /* the other form of lerp */
-    {gsc_optim_adam, {.lr = 0.01, .beta1 = 0, .beta2 = 0, .eps = 1e-2}},
-    {gsc_optim_adamw, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}},
-    {gsc_optim_adamw, {.lr = 0.01, .beta1 = 0.95, .beta2 = 0.98, .eps = 1e-8, .weight_decay = 0.2}},
-};
-
-enum { PARAMS = 3, LONGEST = 67, STEPS = 20 };
-static const size_t param_sizes[PARAMS] = {1, 17, LONGEST};
-
-static double sample(size_t step, size_t param, size_t i) { return sin(0.7 * (double)step + (double)(31 * param + i)); }
+enum { STEPS = 20 };
 
 /* Parameters 0 and 1 in the first group, 2 in a second one that learns three times as fast. */
 static void follow_reference(const rule_case *rule, DLDataType dtype, double tolerance)
@@ -368,58 +338,7 @@ static void a_nan_poisons_without_a_scaler_only(void **state)
     gsc_tensor_free(param);
 }
 
-/* --- Threads and the floating-point environment --- */
-
-enum { MANY = 40 };
-
-/* A large, an unaligned, a float64 and many small parameters; the bits of all after three steps go to `out`. */
-static void train_many(create_function *create, gsc_param_group group, int threads, unsigned char *out)
-{
-    gsc_tensor *params[MANY];
-    for (size_t k = 0; k < MANY; k++) {
-        params[k] = new_param(k == 2 ? GSC_FLOAT64 : GSC_FLOAT32, k == 0 ? 50001 : k == 2 ? 20000 : k, "w");
-        add_grad(params[k]);
-        for (size_t i = 0; i < gsc_tensor_count(params[k]); i++)
-            set(gsc_tensor_data(params[k]), i, sample(7, k, i));
-    }
-    gsc_set_num_threads(threads);
-    group.params = params;
-    group.count = MANY;
-    gsc_optim *optim;
-    ok(create(&group, 1, &optim));
-    for (size_t step = 0; step < 3; step++) {
-        for (size_t k = 0; k < MANY; k++)
-            for (size_t i = 0; i < gsc_tensor_count(params[k]); i++)
-                set(gsc_tensor_grad(params[k]), i, sample(step, k, i));
-        ok(gsc_optim_step(optim));
-    }
-    gsc_set_num_threads(0);
-    gsc_optim_free(optim);
-    for (size_t k = 0; k < MANY; k++) {
-        size_t bytes = bytes_of(params[k], gsc_tensor_data(params[k]));
-        if (bytes > 0)
-            memcpy(out, gsc_tensor_data(params[k])->data, bytes);
-        out += bytes;
-        gsc_tensor_free(params[k]);
-    }
-}
-
-static void every_thread_count_gives_the_same_bits(void **state)
-{
-    (void)state;
-    enum { BYTES = 4 * 50001 + 8 * 20000 + 4 * (MANY * (MANY - 1) / 2 - 2) };
-    unsigned char *one = malloc(BYTES), *other = malloc(BYTES);
-    assert_true(one && other);
-    for (size_t i = 0; i < sizeof rule_cases / sizeof rule_cases[0]; i += 3) {
-        train_many(rule_cases[i].create, rule_cases[i].group, 1, one);
-        for (int threads = 2; threads <= 3; threads++) {
-            train_many(rule_cases[i].create, rule_cases[i].group, threads, other);
-            assert_memory_equal(one, other, BYTES);
-        }
-    }
-    free(one);
-    free(other);
-}
+/* --- Closures and the floating-point environment --- */
 
 typedef struct closure_call {
     gsc_tensor *param;
@@ -510,7 +429,6 @@ int main(void)
         cmocka_unit_test(empty_parameters_and_groups_are_fine),
         cmocka_unit_test(scaled_steps_equal_plain_ones_and_leave_gradients),
         cmocka_unit_test(a_nan_poisons_without_a_scaler_only),
-        cmocka_unit_test(every_thread_count_gives_the_same_bits),
         cmocka_unit_test(a_closure_runs_once_before_the_step_in_the_callers_environment),
         cmocka_unit_test(tiny_multipliers_keep_their_precision),
     };
