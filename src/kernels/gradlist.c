@@ -8,58 +8,94 @@
 
 void gsc_gradlist_init(gsc_gradlist *list)
 {
-    list->known = list->capacity = list->sums_capacity = 0;
+    list->complete = list->capacity = list->sums_capacity = 0;
     list->more_views = NULL;
+    list->more_runs = NULL;
     list->table = NULL;
     list->more_sums = NULL;
 }
 
 static gsc_status reserve_views(gsc_gradlist *list, size_t n)
 {
-    size_t capacity = 2 * GSC_FEW, bytes_per_tensor = sizeof(gsc_view) + 2 * sizeof(size_t);
+    size_t capacity = 2 * GSC_FEW, bytes_per_tensor = sizeof(gsc_view);
     while (capacity < n && capacity <= SIZE_MAX / 2 / bytes_per_tensor)
         capacity *= 2;
     gsc_view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);
-    size_t *table = views ? malloc(2 * capacity * sizeof *table) : NULL;
+    gsc_run *runs = views ? malloc(capacity * sizeof *runs) : NULL;
+    size_t *table = runs ? malloc(2 * capacity * sizeof *table) : NULL;
     if (!table) {
         free(views);
+        free(runs);
         return gsc_fail(GSC_ERR_MEMORY, "out of memory for a list of %zu gradients", n);
     }
     free(list->more_views);
+    free(list->more_runs);
     free(list->table);
     list->more_views = views;
+    list->more_runs = runs;
     list->table = table;
     list->capacity = capacity;
-    list->before = 0;
     return GSC_OK;
+}
+
+static void begin_anew(gsc_gradlist *list)
+{
+    list->same = false;
+    list->count = list->elements = list->run_count = 0;
+    list->plain = list->ascending = true;
 }
 
 gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n)
 {
-    list->count = list->elements = 0;
-    list->ascending = list->repeats = true;
-    list->before = list->known;
-    list->known = 0;
+    list->last = list->complete;
+    list->complete = 0;
+    list->same = list->last > 0;
+    list->count = 0;
     if (n > GSC_FEW && n > list->capacity) {
         gsc_status status = reserve_views(list, n);
         if (status != GSC_OK)
             return status;
+        list->same = false;
     }
     list->views = list->more_views ? list->more_views : list->few_views;
+    list->runs = list->more_views ? list->more_runs : list->few_runs;
+    if (!list->same)
+        begin_anew(list);
     return GSC_OK;
 }
 
-/* Takes up the view that lies in the next place of the list, where one that began at `before` lay. */
-static inline gsc_status take_up(gsc_gradlist *list, const char *before, const char *caller)
+static inline void add_run(gsc_gradlist *list, const gsc_view *view)
+{
+    list->plain = list->plain && view->dense && view->kind == list->views[0].kind;
+    gsc_run *next = &list->runs[list->run_count];
+    if (list->run_count > 0 && (char *)next[-1].data + next[-1].count * gsc_kind_size(view->kind) == view->start) {
+        next[-1].count += view->count;
+        return;
+    }
+    *next = (gsc_run){view->start, view->count};
+    list->run_count++;
+}
+
+/* Takes up the view that lies in the next place of the list. */
+static inline gsc_status take_up(gsc_gradlist *list, const char *caller)
 {
     gsc_view *view = &list->views[list->count];
     view->first_element = list->elements;
     if (__builtin_add_overflow(list->elements, view->count, &list->elements))
         return gsc_fail(GSC_ERR_VALUE, "%s: the gradients have more than 2^64 elements in all", caller);
-    list->ascending &= list->count == 0 || view[-1].start < view->start;
-    list->repeats &= list->count < list->before && view->start == before;
+    list->ascending = list->ascending && (list->count == 0 || view[-1].start < view->start);
+    add_run(list, view);
     list->count++;
     return GSC_OK;
+}
+
+/* The first views have turned out to be all that is left of what the list was. */
+__attribute__((noinline)) static void take_up_again(gsc_gradlist *list)
+{
+    size_t count = list->count;
+    begin_anew(list);
+    while (list->count < count)
+        (void)take_up(list, ""); /* a part of what was no more than 2^64 elements */
 }
 
 __attribute__((noinline)) static gsc_status add_unusual(gsc_gradlist *list, const DLTensor *tensor, size_t index,
@@ -68,9 +104,8 @@ __attribute__((noinline)) static gsc_status add_unusual(gsc_gradlist *list, cons
     const gsc_place place = {.caller = rules->caller, .what = "gradient", .listed = true, .index = index, .name = name};
     const gsc_view_rules view_rules = {.writes = rules->writes, .allow_fp16 = rules->allow_fp16};
     gsc_view *view = &list->views[list->count];
-    const char *before = view->start;
     gsc_status status = gsc_view_check(tensor, &view_rules, &place, view);
-    return status == GSC_OK && view->count > 0 ? take_up(list, before, rules->caller) : status;
+    return status == GSC_OK && view->count > 0 ? take_up(list, rules->caller) : status;
 }
 
 static inline gsc_status add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const gsc_gradlist_rules *rules)
@@ -78,9 +113,15 @@ static inline gsc_status add(gsc_gradlist *list, const DLTensor *tensor, size_t 
     if (!tensor)
         return GSC_OK;
     gsc_view *view = &list->views[list->count];
-    const char *before = view->start;
+    if (list->same) {
+        if (list->count < list->last && gsc_view_is_still(view, tensor)) {
+            list->count++;
+            return GSC_OK;
+        }
+        take_up_again(list);
+    }
     if (gsc_view_usual(tensor, view))
-        return take_up(list, before, rules->caller);
+        return take_up(list, rules->caller);
     return add_unusual(list, tensor, index, NULL, rules);
 }
 
@@ -127,37 +168,28 @@ static size_t hash_address(const void *address)
     return (size_t)(bits >> 32);
 }
 
-/* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. Returns
- * whether the kept ones all begin at places of their own. */
-static bool drop_duplicates(gsc_gradlist *list)
+/* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. */
+static void drop_duplicates(gsc_gradlist *list)
 {
     size_t few[2 * GSC_FEW], *table = list->table ? list->table : few, mask = 2 * GSC_FEW - 1;
     while (mask + 1 < 2 * list->count)
         mask = 2 * mask + 1;
     memset(table, 0, (mask + 1) * sizeof *table);
     size_t kept = 0;
-    bool own_starts = true;
     for (size_t i = 0; i < list->count; i++) {
         const gsc_view *view = &list->views[i];
         size_t slot = hash_address(view->start) & mask;
-        for (; table[slot] != 0 && !same_elements(view, &list->views[table[slot] - 1]); slot = (slot + 1) & mask)
-            own_starts &= view->start != list->views[table[slot] - 1].start;
+        while (table[slot] != 0 && !same_elements(view, &list->views[table[slot] - 1]))
+            slot = (slot + 1) & mask;
         if (table[slot] != 0)
             continue;
         list->views[kept++] = *view;
         table[slot] = kept;
     }
+    if (kept == list->count)
+        return;
     list->count = kept;
-    return own_starts;
-}
-
-static void place_elements(gsc_gradlist *list)
-{
-    list->elements = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        list->views[i].first_element = list->elements;
-        list->elements += list->views[i].count;
-    }
+    take_up_again(list);
 }
 
 static void place_blocks(gsc_gradlist *list)
@@ -184,16 +216,14 @@ static gsc_status reserve_sums(gsc_gradlist *list)
     return GSC_OK;
 }
 
-/* Identical views begin at the same element, so starts that ascend, or are those of a list in which all differed, prove
- * that there are none. */
+/* Identical views begin at the same element, so starts that ascend prove that there are none. */
 gsc_status gsc_gradlist_finish(gsc_gradlist *list, bool want_norm)
 {
-    bool own_starts = list->ascending || list->repeats;
-    if (!own_starts) {
-        own_starts = drop_duplicates(list);
-        place_elements(list);
-    }
-    list->known = own_starts ? list->count : 0;
+    if (list->same && list->count < list->last)
+        take_up_again(list);
+    if (!list->same && !list->ascending)
+        drop_duplicates(list);
+    list->complete = list->count;
     if (!want_norm)
         return GSC_OK;
     place_blocks(list);
@@ -203,6 +233,7 @@ gsc_status gsc_gradlist_finish(gsc_gradlist *list, bool want_norm)
 void gsc_gradlist_free(gsc_gradlist *list)
 {
     free(list->more_views);
+    free(list->more_runs);
     free(list->table);
     free(list->more_sums);
     gsc_gradlist_init(list);

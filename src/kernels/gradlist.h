@@ -28,18 +28,23 @@ typedef struct gsc_gradlist {
     size_t count;    /* tensors with elements, each once: what the sweeps see */
     size_t elements; /* of them */
     gsc_view *views;
-    bool ascending; /* so far, each begins above the one before: identical ones are not among them */
-    bool repeats;   /* so far, each begins where one of the last list did, when all began at places of their own */
-    size_t known;   /* how many did; 0 while a list is being made */
-    size_t before;  /* `known` of the last list */
+    gsc_run *runs; /* the elements, neighbours joined, where `plain` */
+    size_t run_count;
+    bool plain;      /* all are dense and of the first one's kind */
+    bool ascending;  /* each begins above the one before: identical ones are not among them */
+    bool same;       /* so far, this is the last list again: only count is behind */
+    size_t complete; /* count of the last list; 0 while one is being made */
+    size_t last;     /* what `complete` was then */
     size_t capacity;
     gsc_view *more_views; /* capacity of them; NULL: few_views */
-    size_t *table;        /* for finding duplicates */
-    size_t blocks;        /* of all tensors; only where a norm is wanted */
-    gsc_partial *sums;    /* one partial norm per block */
+    gsc_run *more_runs;
+    size_t *table;     /* for finding duplicates */
+    size_t blocks;     /* of all tensors; only where a norm is wanted */
+    gsc_partial *sums; /* one partial norm per block */
     size_t sums_capacity;
     gsc_partial *more_sums; /* sums_capacity of them; NULL: few_sums */
     gsc_view few_views[GSC_FEW];
+    gsc_run few_runs[GSC_FEW];
     gsc_partial few_sums[GSC_FEW];
 } gsc_gradlist;
 

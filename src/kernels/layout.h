@@ -50,39 +50,71 @@ bool gsc_kind_of(DLDataType dtype, gsc_kind *kind);
  * no element is reached twice. tensor must not be NULL. After an error *out is unspecified. */
 gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, const gsc_place *place, gsc_view *out);
 
-/* A short cut for the tensor that nearly all are: valid, compact, on the CPU, of ordinary extent. false says nothing;
- * gsc_view_check does. */
-static inline bool gsc_view_usual(const DLTensor *tensor, gsc_view *out)
+/* Short cuts for the tensor that nearly all are: valid, compact, on the CPU, of ordinary extent. */
+enum { GSC_USUAL_BITS = 40 }; /* of the number of elements, and of byte_offset: far from where addresses wrap around */
+
+/* false: not one of float32, float64, bfloat16 on the CPU. */
+static inline bool gsc_usual_kind(const DLTensor *tensor, gsc_kind *kind)
 {
-    const int most_bits = 40; /* of the number of elements: far from where addresses wrap around */
-    if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (uint32_t)tensor->ndim > GSC_MAX_NDIM ||
-        (tensor->ndim > 0 && !tensor->shape))
+    if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1)
         return false;
     if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32)
-        out->kind = GSC_F32;
+        *kind = GSC_F32;
     else if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 64)
-        out->kind = GSC_F64;
+        *kind = GSC_F64;
     else if (tensor->dtype.code == kDLBfloat && tensor->dtype.bits == 16)
-        out->kind = GSC_BF16;
+        *kind = GSC_BF16;
     else
         return false;
+    return true;
+}
+
+/* Elements; 0: none, not compact, or unusual. */
+static inline size_t gsc_usual_count(const DLTensor *tensor)
+{
+    if ((uint32_t)tensor->ndim > GSC_MAX_NDIM || (tensor->ndim > 0 && !tensor->shape))
+        return 0;
     uint64_t count = 1;
     for (int d = tensor->ndim - 1; d >= 0; d--) {
         uint64_t size = (uint64_t)tensor->shape[d]; /* a negative one is huge */
         if (tensor->strides && (uint64_t)tensor->strides[d] != count && size != 1)
-            return false;
-        if ((size - 1) >> most_bits != 0 || (count *= size) >> most_bits != 0)
-            return false;
+            return 0;
+        if ((size - 1) >> GSC_USUAL_BITS != 0 || (count *= size) >> GSC_USUAL_BITS != 0)
+            return 0;
     }
-    uintptr_t address = (uintptr_t)tensor->data + tensor->byte_offset;
-    if (!tensor->data || tensor->byte_offset >> most_bits != 0 || (address >> (sizeof address * 8 - 2)) != 0 ||
-        (address & (gsc_kind_size(out->kind) - 1)) != 0)
+    return count;
+}
+
+/* NULL: none, or unusual. */
+static inline char *gsc_usual_start(const DLTensor *tensor)
+{
+    if (!tensor->data || tensor->byte_offset >> GSC_USUAL_BITS != 0)
+        return NULL;
+    return (char *)tensor->data + tensor->byte_offset;
+}
+
+/* false says nothing; gsc_view_check does. */
+static inline bool gsc_view_usual(const DLTensor *tensor, gsc_view *out)
+{
+    if (!gsc_usual_kind(tensor, &out->kind))
+        return false;
+    char *start = gsc_usual_start(tensor);
+    size_t count = gsc_usual_count(tensor), misaligned = (uintptr_t)start & (gsc_kind_size(out->kind) - 1);
+    if (!start || count == 0 || misaligned != 0 || (uintptr_t)start >> (8 * sizeof start - 2) != 0)
         return false;
     out->tensor = tensor;
-    out->start = (char *)tensor->data + tensor->byte_offset;
+    out->start = start;
     out->count = count;
     out->dense = true;
     return true;
+}
+
+/* Was this view taken of this tensor, and would it be the same today? false says nothing. */
+static inline bool gsc_view_is_still(const gsc_view *view, const DLTensor *tensor)
+{
+    gsc_kind kind;
+    return view->tensor == tensor && gsc_usual_kind(tensor, &kind) && view->kind == kind &&
+           view->start == gsc_usual_start(tensor) && view->count == gsc_usual_count(tensor) && view->dense;
 }
 
 /* The place in words, into text; returns text. */

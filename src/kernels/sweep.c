@@ -144,8 +144,23 @@ static void sweep_task(void *ctx, size_t index)
     }
 }
 
+/* What training loops mostly have, in one call of the kernel. */
+static void sweep_plain(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+{
+    const gsc_gradlist *list = sweep->list;
+    memset(max_bits, 0, GSC_KINDS * sizeof *max_bits);
+    if (list->count == 0)
+        return;
+    gsc_kind kind = list->views[0].kind;
+    max_bits[kind] = sweep->kernels[kind](list->runs, list->run_count, sweep->factor[kind], NULL);
+}
+
 static void sweep_alone(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
+    if (sweep->list->plain && !sweep->partials) {
+        sweep_plain(sweep, max_bits);
+        return;
+    }
     batch b;
     batch_begin(&b, sweep);
     for (size_t v = 0; v < sweep->list->count; v++)

@@ -256,21 +256,35 @@ static void test_many_duplicates(void **state)
     free(data);
 }
 
-/* Elements of a list of one-dimensional float32 views, given as start and count in `data`; adds them in place. */
-static size_t finish_with(gsc_gradlist *list, float *data, const int (*views)[2], size_t n)
+/* A list of one-dimensional float32 views, given as start and count in `data`. Always the same descriptors, as an
+ * optimizer's are. */
+static void add_views(gsc_gradlist *list, float *data, const int (*views)[2], size_t n)
 {
-    DLTensor tensors[64];
-    int64_t counts[64];
-    expect_ok(gsc_gradlist_begin(list, n));
+    static DLTensor tensors[64];
+    static int64_t counts[64];
     for (size_t i = 0; i < n; i++) {
         counts[i] = views[i][1];
         tensors[i] = tensor_over(data + views[i][0], GSC_FLOAT32, 1, &counts[i], NULL);
         expect_ok(gsc_gradlist_add(list, &tensors[i], i, &writes));
     }
+}
+
+/* Elements of the finished list. */
+static size_t finish_with(gsc_gradlist *list, float *data, const int (*views)[2], size_t n)
+{
+    expect_ok(gsc_gradlist_begin(list, n));
+    add_views(list, data, views, n);
     expect_ok(gsc_gradlist_finish(list, false));
-    assert_true(list->elements == 0 ||
-                list->elements == list->views[list->count - 1].first_element + list->views[list->count - 1].count);
-    return list->elements;
+    size_t elements = 0, in_runs = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        assert_int_equal(list->views[i].first_element, elements);
+        elements += list->views[i].count;
+    }
+    for (size_t i = 0; i < list->run_count; i++)
+        in_runs += list->runs[i].count;
+    assert_int_equal(list->elements, elements);
+    assert_int_equal(in_runs, elements);
+    return elements;
 }
 
 /* What was proved about the last list may be used, but only as far as it reaches. */
@@ -286,20 +300,69 @@ static void test_duplicates_in_lists_one_after_another(void **state)
     for (int round = 0; round < 2; round++) {
         assert_int_equal(finish_with(&list, data, falling, 3), 30);
         assert_int_equal(finish_with(&list, data, falling, 3), 30);
+        assert_int_equal(finish_with(&list, data, falling, 2), 20);
+        assert_int_equal(finish_with(&list, data, falling, 0), 0);
         assert_int_equal(finish_with(&list, data, longer, 4), 30);
         assert_int_equal(finish_with(&list, data, falling, 3), 30);
         assert_int_equal(finish_with(&list, data, twice, 3), 20);
         assert_int_equal(finish_with(&list, data, twice, 3), 20);
         assert_int_equal(finish_with(&list, data, other_extent, 3), 25);
         assert_int_equal(finish_with(&list, data, same_extent, 3), 15);
-        /* A list that is given up leaves parts of itself: {20, 10}, {10, 10}. */
+        /* A list that is given up leaves parts of itself. */
+        const int first[1][2] = {{10, 10}}, second[3][2] = {{10, 10}, {10, 10}, {0, 10}};
         assert_int_equal(finish_with(&list, data, (const int[3][2]){{40, 10}, {10, 10}, {0, 10}}, 3), 30);
-        const int64_t ten = 10;
-        DLTensor first = tensor_over(data + 10, GSC_FLOAT32, 1, &ten, NULL);
         expect_ok(gsc_gradlist_begin(&list, 3));
-        expect_ok(gsc_gradlist_add(&list, &first, 0, &writes));
-        assert_int_equal(finish_with(&list, data, (const int[3][2]){{10, 10}, {10, 10}, {0, 10}}, 3), 20);
+        add_views(&list, data, first, 1);
+        assert_int_equal(finish_with(&list, data, second, 3), 20);
     }
+    gsc_gradlist_free(&list);
+}
+
+/* The same descriptors with other contents are other tensors. */
+static void test_changed_descriptors_are_noticed(void **state)
+{
+    (void)state;
+    double data[64] = {0};
+    int64_t shape[2] = {4, 2}, strides[2] = {2, 1};
+    DLTensor tensor = tensor_over(data + 8, GSC_FLOAT32, 2, shape, NULL);
+    gsc_gradlist list;
+    gsc_gradlist_init(&list);
+    for (int change = 0; change < 12; change++) {
+        switch (change) {
+        case 1: tensor.data = data; break;
+        case 2: tensor.byte_offset = 8; break;
+        case 3: shape[1] = 3; break;
+        case 4: tensor.ndim = 1; break;
+        case 5: tensor.dtype = GSC_FLOAT64; break;
+        case 6: tensor.dtype = GSC_BFLOAT16; break;
+        case 7: tensor.ndim = 2, shape[1] = 2, tensor.strides = strides; break;
+        case 8: strides[0] = 3; break;
+        case 9: strides[0] = 2, shape[1] = 1; break;
+        case 10: tensor.ndim = 0; break;
+        case 11: tensor.dtype = GSC_FLOAT16; break;
+        default: break;
+        }
+        for (int again = 0; again < 2; again++) {
+            expect_ok(gsc_gradlist_begin(&list, 1));
+            expect_ok(gsc_gradlist_add(&list, &tensor, 0, &writes));
+            expect_ok(gsc_gradlist_finish(&list, true));
+            const gsc_view_rules rules = {.writes = true, .allow_fp16 = true};
+            const gsc_place place = {.caller = "test", .what = "tensor"};
+            gsc_view expected;
+            expect_ok(gsc_view_check(&tensor, &rules, &place, &expected));
+            const gsc_view *view = &list.views[0];
+            assert_int_equal(list.count, 1);
+            assert_int_equal(list.elements, expected.count);
+            assert_true(view->start == expected.start && view->count == expected.count && view->kind == expected.kind &&
+                        view->dense == expected.dense);
+            assert_true(!list.plain || (list.run_count == 1 && list.runs[0].data == expected.start &&
+                                        list.runs[0].count == expected.count));
+            assert_int_equal(list.plain, expected.dense);
+        }
+    }
+    tensor.device.device_type = kDLCUDA;
+    expect_ok(gsc_gradlist_begin(&list, 1));
+    expect_error(GSC_ERR_DEVICE, gsc_gradlist_add(&list, &tensor, 0, &writes), "device");
     gsc_gradlist_free(&list);
 }
 
@@ -459,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_duplicates_are_processed_once),
         cmocka_unit_test(test_many_duplicates),
         cmocka_unit_test(test_duplicates_in_lists_one_after_another),
+        cmocka_unit_test(test_changed_descriptors_are_noticed),
         cmocka_unit_test(test_duplicates_in_long_lists),
         cmocka_unit_test(test_absent_and_empty),
         cmocka_unit_test(test_refusals_name_the_gradient),
