@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every processor of the architecture has: SSE2 on x86-64, NEON on arm64. */
 #define GSC_TARGET
+#define GSC_VECTOR 16
+#if defined(__x86_64__)
+#define GSC_MAX_F64 _mm_max_pd
+#endif
 #define GSC_TABLE gsc_kernels_baseline
 #if defined(__aarch64__)
 #define GSC_ISA_NAME "neon"

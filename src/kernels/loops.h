@@ -5,7 +5,10 @@
  *     GSC_TARGET         the target attribute of the kernels, or nothing
  *     GSC_TABLE          the table to define
  *     GSC_ISA_NAME       what gsc_isa() says
+ *     GSC_VECTOR         bytes of a vector
  *     GSC_F16C           defined where the target converts float16 in hardware
+ *     GSC_MAX_I32, GSC_MAX_I64  where the target has them: the maxima of two vectors of signed integers
+ *     GSC_MAX_F64        else, where the target has it: that of two vectors of doubles; where one is NaN, the second
  *
  * Each body is inlined into a thin kernel with a constant `kind`, so that what depends on it is decided by the
  * compiler. Nothing here may depend on the vector width: results are the same bits everywhere. */
@@ -13,11 +16,11 @@
 
 #include <math.h>
 
-#ifdef GSC_F16C
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE GSC_TARGET static inline __attribute__((always_inline))
 
 /* The bits of elements that are floats elsewhere. */
 typedef uint32_t __attribute__((may_alias)) bits32;
@@ -28,192 +31,7 @@ enum {
     CHUNK = 256 /* float16 elements that are converted at a time; a multiple of LANES */
 };
 
-/* Independent maxima: several vectors of them, so that no comparison waits for the one before. gcc and clang unroll and
- * vectorise loops over them at different lengths. */
-#ifdef __clang__
-enum { LANES_F32 = 32, LANES_F64 = 32 };
-#else
-enum { LANES_F32 = 32, LANES_F64 = 16 };
-#endif
-
-INLINE uint64_t double_bits(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* Magnitudes are compared as signed integers: the sign bit is clear, and SSE2 and AVX2 know no others. */
-INLINE int32_t magnitude_f32(float value) { return (int32_t)(gsc_float_bits(value) & 0x7fffffffu); }
-INLINE int64_t magnitude_f64(double value) { return (int64_t)(double_bits(value) & 0x7fffffffffffffffu); }
-
-/* |x[i] * r| as bits; stores the product. */
-INLINE int32_t product_f32(float *x, size_t i, float r, bool store)
-{
-    float y = x[i] * r;
-    if (store)
-        x[i] = y;
-    return magnitude_f32(y);
-}
-
-INLINE int64_t product_f64(double *x, size_t i, double r, bool store)
-{
-    double y = x[i] * r;
-    if (store)
-        x[i] = y;
-    return magnitude_f64(y);
-}
-
-INLINE uint64_t scan_f32(const gsc_run *runs, size_t n_runs, float r, bool store)
-{
-    int32_t lanes[LANES_F32], max = 0;
-    bool used = false; /* zeroing and reducing the lanes costs more than a handful of elements */
-    for (size_t k = 0; k < n_runs; k++) {
-        float *x = runs[k].data;
-        size_t n = runs[k].count, whole = n - n % LANES_F32;
-        if (whole > 0 && !used)
-            memset(lanes, 0, sizeof lanes);
-        used |= whole > 0;
-        for (size_t i = 0; i < whole; i += LANES_F32)
-            for (size_t lane = 0; lane < LANES_F32; lane++) {
-                int32_t y = product_f32(x, i + lane, r, store);
-                lanes[lane] = y > lanes[lane] ? y : lanes[lane];
-            }
-        for (size_t i = whole; i < n; i++) {
-            int32_t y = product_f32(x, i, r, store);
-            max = y > max ? y : max;
-        }
-    }
-    for (size_t lane = 0; used && lane < LANES_F32; lane++)
-        max = lanes[lane] > max ? lanes[lane] : max;
-    return (uint64_t)max;
-}
-
-INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
-{
-    int64_t lanes[LANES_F64], max = 0;
-    bool used = false; /* zeroing and reducing the lanes costs more than a handful of elements */
-    for (size_t k = 0; k < n_runs; k++) {
-        double *x = runs[k].data;
-        size_t n = runs[k].count, whole = n - n % LANES_F64;
-        if (whole > 0 && !used)
-            memset(lanes, 0, sizeof lanes);
-        used |= whole > 0;
-        for (size_t i = 0; i < whole; i += LANES_F64)
-            for (size_t lane = 0; lane < LANES_F64; lane++) {
-                int64_t y = product_f64(x, i + lane, r, store);
-                lanes[lane] = y > lanes[lane] ? y : lanes[lane];
-            }
-        for (size_t i = whole; i < n; i++) {
-            int64_t y = product_f64(x, i, r, store);
-            max = y > max ? y : max;
-        }
-    }
-    for (size_t lane = 0; used && lane < LANES_F64; lane++)
-        max = lanes[lane] > max ? lanes[lane] : max;
-    return (uint64_t)max;
-}
-
-/* The product of a bfloat16, given and returned in the upper half of a word; the lower half becomes arbitrary. The
- * lower half of a NaN product is zero like that of its factor, so rounding leaves NaNs as they are. */
-INLINE uint32_t product_bf16(uint32_t upper, float r)
-{
-    uint32_t bits = gsc_float_bits(gsc_bits_float(upper) * r);
-    return bits + 0x7fffu + ((bits >> 16) & 1u);
-}
-
-/* Two at a time, in the halves of a word: nothing is widened or narrowed. */
-INLINE uint64_t scan_bf16(uint16_t *x, size_t n, float r, bool store)
-{
-    int32_t max_upper = 0, max_lower = 0;
-    for (size_t i = 0; i < n / 2; i++) {
-        uint32_t pair;
-        memcpy(&pair, x + 2 * i, sizeof pair);
-        pair = (product_bf16(pair & 0xffff0000u, r) & 0xffff0000u) | (product_bf16(pair << 16, r) >> 16);
-        if (store)
-            memcpy(x + 2 * i, &pair, sizeof pair);
-        int32_t upper = (int32_t)(pair & 0x7fff0000u), lower = (int32_t)(pair & 0x7fffu);
-        max_upper = upper > max_upper ? upper : max_upper;
-        max_lower = lower > max_lower ? lower : max_lower;
-    }
-    int32_t max = max_upper >> 16 > max_lower ? max_upper >> 16 : max_lower;
-    if (n % 2 != 0) {
-        uint16_t y = (uint16_t)(product_bf16((uint32_t)x[n - 1] << 16, r) >> 16);
-        if (store)
-            x[n - 1] = y;
-        max = (y & 0x7fff) > max ? y & 0x7fff : max;
-    }
-    return (uint64_t)max;
-}
-
-GSC_TARGET static inline void widen_f16(const uint16_t *x, float *y, size_t n)
-{
-    size_t i = 0;
-#ifdef GSC_F16C
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
-#endif
-    for (; i < n; i++)
-        y[i] = gsc_f16_to_f32(x[i]);
-}
-
-GSC_TARGET static inline void narrow_f16(const float *x, uint16_t *y, size_t n)
-{
-    size_t i = 0;
-#ifdef GSC_F16C
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(void *)(y + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-    for (; i < n; i++)
-        y[i] = gsc_f32_to_f16(x[i]);
-}
-
-/* y = x * r for at most CHUNK elements; y may be x. */
-INLINE void products_f16(const uint16_t *x, uint16_t *y, size_t n, float r)
-{
-    float wide[CHUNK];
-    widen_f16(x, wide, n);
-    for (size_t i = 0; i < n; i++)
-        wide[i] *= r;
-    narrow_f16(wide, y, n);
-}
-
-INLINE uint64_t scan_f16(uint16_t *x, size_t n, float r, bool store)
-{
-    int16_t max = 0;
-    uint16_t rounded[CHUNK];
-    for (size_t first = 0; first < n; first += CHUNK) {
-        size_t count = n - first < CHUNK ? n - first : CHUNK;
-        uint16_t *y = store ? x + first : rounded;
-        products_f16(x + first, y, count, r);
-        for (size_t i = 0; i < count; i++) {
-            int16_t magnitude = (int16_t)(y[i] & 0x7fff);
-            max = magnitude > max ? magnitude : max;
-        }
-    }
-    return (uint64_t)max;
-}
-
-INLINE uint64_t scan_halves(gsc_kind kind, const gsc_run *runs, size_t n_runs, float r, bool store)
-{
-    uint64_t max = 0;
-    for (size_t k = 0; k < n_runs; k++) {
-        uint64_t run_max = kind == GSC_BF16 ? scan_bf16(runs[k].data, runs[k].count, r, store)
-                                            : scan_f16(runs[k].data, runs[k].count, r, store);
-        max = run_max > max ? run_max : max;
-    }
-    return max;
-}
-
-INLINE uint64_t scan(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, bool store)
-{
-    switch (kind) {
-    case GSC_F32: return scan_f32(runs, n_runs, (float)factor, store);
-    case GSC_F64: return scan_f64(runs, n_runs, factor, store);
-    default: return scan_halves(kind, runs, n_runs, (float)factor, store);
-    }
-}
+#include "kernels/loops_scan.h"
 
 INLINE uint64_t unscale(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
 {
@@ -269,7 +87,6 @@ INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float r, double l
 /* In pieces, so that memory is read all the time: a whole run that is read twice keeps it waiting the second time. */
 INLINE double max_and_powers(gsc_kind kind, int p, const gsc_run *run, double factor, double prescale, uint64_t *max)
 {
-    enum { AHEAD = 4096, LINE = 64 }; /* bytes */
     const size_t size = gsc_kind_size(kind);
     double lanes[LANES] = {0};
     *max = 0;
