@@ -3,6 +3,7 @@
 #define GSC_TARGET __attribute__((target("avx2,f16c")))
 #define GSC_VECTOR 32
 #define GSC_F16C
+#define GSC_MAX_I16(a, b) ((halves)_mm256_max_epi16((__m256i)(a), (__m256i)(b)))
 #define GSC_MAX_I32(a, b) ((bits_f32)_mm256_max_epi32((__m256i)(a), (__m256i)(b)))
 #define GSC_MAX_F64 _mm256_max_pd
 #define GSC_TABLE gsc_kernels_avx2

@@ -3,6 +3,7 @@
 #define GSC_TARGET
 #define GSC_VECTOR 16
 #if defined(__x86_64__)
+#define GSC_MAX_I16(a, b) ((halves)_mm_max_epi16((__m128i)(a), (__m128i)(b)))
 #define GSC_MAX_F64 _mm_max_pd
 #endif
 #define GSC_TABLE gsc_kernels_baseline

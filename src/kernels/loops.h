@@ -7,7 +7,7 @@
  *     GSC_ISA_NAME       what gsc_isa() says
  *     GSC_VECTOR         bytes of a vector
  *     GSC_F16C           defined where the target converts float16 in hardware
- *     GSC_MAX_I32, GSC_MAX_I64  where the target has them: the maxima of two vectors of signed integers
+ *     GSC_MAX_I16, GSC_MAX_I32, GSC_MAX_I64  where the target has them: the maxima of two vectors of signed integers
  *     GSC_MAX_F64        else, where the target has it: that of two vectors of doubles; where one is NaN, the second
  *
  * Each body is inlined into a thin kernel with a constant `kind`, so that what depends on it is decided by the

@@ -2,8 +2,8 @@
 /* loops_scan.h: products, and the largest of their magnitudes as bits: what tells overflow, infinity from NaN, and max
  * |g| at the price of an or. A part of loops.h.
  *
- * float32 and float64 are written with vectors: loops with several accumulators, which no maximum waits for, become
- * vectors only by luck. */
+ * float32, float64 and bfloat16 are written with vectors: loops with several accumulators, which no maximum waits for,
+ * become vectors only by luck. */
 
 enum {
     VECTORS = 4,    /* with a maximum each */
@@ -16,6 +16,8 @@ typedef float vector_f32 __attribute__((vector_size(GSC_VECTOR)));
 typedef int32_t bits_f32 __attribute__((vector_size(GSC_VECTOR)));
 typedef double vector_f64 __attribute__((vector_size(GSC_VECTOR)));
 typedef int64_t bits_f64 __attribute__((vector_size(GSC_VECTOR)));
+typedef uint32_t words __attribute__((vector_size(GSC_VECTOR)));
+typedef int16_t halves __attribute__((vector_size(GSC_VECTOR)));
 
 INLINE uint64_t double_bits(double value)
 {
@@ -213,27 +215,65 @@ INLINE uint32_t product_bf16(uint32_t upper, float r)
     return bits + 0x7fffu + ((bits >> 16) & 1u);
 }
 
-/* Two at a time, in the halves of a word: nothing is widened or narrowed. */
-INLINE uint64_t scan_bf16(uint16_t *x, size_t n, float r, bool store)
+INLINE words products_bf16(words upper, float r)
 {
-    int32_t max_upper = 0, max_lower = 0;
-    for (size_t i = 0; i < n / 2; i++) {
-        uint32_t pair;
-        memcpy(&pair, x + 2 * i, sizeof pair);
-        pair = (product_bf16(pair & 0xffff0000u, r) & 0xffff0000u) | (product_bf16(pair << 16, r) >> 16);
-        if (store)
-            memcpy(x + 2 * i, &pair, sizeof pair);
-        int32_t upper = (int32_t)(pair & 0x7fff0000u), lower = (int32_t)(pair & 0x7fffu);
-        max_upper = upper > max_upper ? upper : max_upper;
-        max_lower = lower > max_lower ? lower : max_lower;
+    words bits = (words)((vector_f32)upper * r);
+    return bits + 0x7fffu + ((bits >> 16) & 1u);
+}
+
+INLINE halves larger_halves(halves a, halves b)
+{
+#ifdef GSC_MAX_I16
+    return GSC_MAX_I16(a, b);
+#else
+    halves greater = a > b;
+    return (a & greater) | (b & ~greater);
+#endif
+}
+
+/* Two at a time, in the halves of a word: nothing is widened or narrowed. */
+INLINE void scan_vector_bf16(uint16_t *x, float r, bool store, halves *max)
+{
+    words pairs;
+    memcpy(&pairs, x, sizeof pairs);
+    pairs = (products_bf16(pairs & 0xffff0000u, r) & 0xffff0000u) | (products_bf16(pairs << 16, r) >> 16);
+    if (store)
+        memcpy(x, &pairs, sizeof pairs);
+    *max = larger_halves((halves)pairs & INT16_MAX, *max);
+}
+
+INLINE void scan_vectors_bf16(uint16_t *x, float r, bool store, halves max[VECTORS])
+{
+    for (size_t k = 0; k < VECTORS; k++)
+        scan_vector_bf16(x + k * (GSC_VECTOR / sizeof *x), r, store, &max[k]);
+}
+
+INLINE uint64_t scan_bf16(const gsc_run *runs, size_t n_runs, float r, bool store)
+{
+    enum { ONE = GSC_VECTOR / sizeof(uint16_t), STEP = VECTORS * ONE };
+    halves vectors[VECTORS] = {{0}};
+    int max = 0;
+    for (size_t k = 0; k < n_runs; k++) {
+        uint16_t *x = runs[k].data;
+        size_t n = runs[k].count, steps = n - n % STEP, whole = n - n % ONE, i = 0;
+        for (size_t far = n >= LONG / sizeof *x ? steps : 0; i < far; i += STEP) {
+            prefetch_vectors(x + i);
+            scan_vectors_bf16(x + i, r, store, vectors);
+        }
+        for (; i < steps; i += STEP)
+            scan_vectors_bf16(x + i, r, store, vectors);
+        for (; i < whole; i += ONE)
+            scan_vector_bf16(x + i, r, store, &vectors[0]);
+        for (; i < n; i++) {
+            uint16_t y = (uint16_t)(product_bf16((uint32_t)x[i] << 16, r) >> 16);
+            if (store)
+                x[i] = y;
+            max = (y & INT16_MAX) > max ? y & INT16_MAX : max;
+        }
     }
-    int32_t max = max_upper >> 16 > max_lower ? max_upper >> 16 : max_lower;
-    if (n % 2 != 0) {
-        uint16_t y = (uint16_t)(product_bf16((uint32_t)x[n - 1] << 16, r) >> 16);
-        if (store)
-            x[n - 1] = y;
-        max = (y & 0x7fff) > max ? y & 0x7fff : max;
-    }
+    vectors[0] = larger_halves(larger_halves(vectors[0], vectors[1]), larger_halves(vectors[2], vectors[3]));
+    for (size_t lane = 0; lane < ONE; lane++)
+        max = vectors[0][lane] > max ? vectors[0][lane] : max;
     return (uint64_t)max;
 }
 
@@ -270,7 +310,7 @@ INLINE void products_f16(const uint16_t *x, uint16_t *y, size_t n, float r)
     narrow_f16(wide, y, n);
 }
 
-INLINE uint64_t scan_f16(uint16_t *x, size_t n, float r, bool store)
+INLINE int16_t scan_chunks_f16(uint16_t *x, size_t n, float r, bool store)
 {
     int16_t max = 0;
     uint16_t rounded[CHUNK];
@@ -283,18 +323,49 @@ INLINE uint64_t scan_f16(uint16_t *x, size_t n, float r, bool store)
             max = magnitude > max ? magnitude : max;
         }
     }
-    return (uint64_t)max;
+    return max;
 }
 
-INLINE uint64_t scan_halves(gsc_kind kind, const gsc_run *runs, size_t n_runs, float r, bool store)
+#ifdef GSC_F16C
+enum { EIGHT = 8 };
+
+/* Of as many eights as there are; returns how many elements that was. */
+INLINE size_t scan_eights_f16(uint16_t *x, size_t n, float r, bool store, int16_t *max)
 {
-    uint64_t max = 0;
-    for (size_t k = 0; k < n_runs; k++) {
-        uint64_t run_max = kind == GSC_BF16 ? scan_bf16(runs[k].data, runs[k].count, r, store)
-                                            : scan_f16(runs[k].data, runs[k].count, r, store);
-        max = run_max > max ? run_max : max;
+    const __m256 factor = _mm256_set1_ps(r);
+    const __m128i magnitude = _mm_set1_epi16(INT16_MAX);
+    __m128i largest = _mm_setzero_si128();
+    size_t whole = n - n % EIGHT;
+    for (size_t i = 0; i < whole; i += EIGHT) {
+        __m128i *at = (__m128i *)(void *)(x + i);
+        if (n >= LONG / sizeof *x && i % (LINE / sizeof *x) == 0)
+            __builtin_prefetch((const char *)at + AHEAD);
+        __m256 y = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(at)), factor);
+        __m128i rounded = _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
+        if (store)
+            _mm_storeu_si128(at, rounded);
+        largest = _mm_max_epi16(largest, _mm_and_si128(rounded, magnitude));
     }
-    return max;
+    int16_t lanes[EIGHT];
+    memcpy(lanes, &largest, sizeof lanes);
+    for (size_t lane = 0; lane < EIGHT; lane++)
+        *max = lanes[lane] > *max ? lanes[lane] : *max;
+    return whole;
+}
+#endif
+
+INLINE uint64_t scan_f16(const gsc_run *runs, size_t n_runs, float r, bool store)
+{
+    int16_t max = 0;
+    for (size_t k = 0; k < n_runs; k++) {
+        size_t done = 0;
+#ifdef GSC_F16C
+        done = scan_eights_f16(runs[k].data, runs[k].count, r, store, &max);
+#endif
+        int16_t rest = scan_chunks_f16((uint16_t *)runs[k].data + done, runs[k].count - done, r, store);
+        max = rest > max ? rest : max;
+    }
+    return (uint64_t)max;
 }
 
 INLINE uint64_t scan(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, bool store)
@@ -302,6 +373,7 @@ INLINE uint64_t scan(gsc_kind kind, const gsc_run *runs, size_t n_runs, double f
     switch (kind) {
     case GSC_F32: return scan_f32(runs, n_runs, (float)factor, store);
     case GSC_F64: return scan_f64(runs, n_runs, factor, store);
-    default: return scan_halves(kind, runs, n_runs, (float)factor, store);
+    case GSC_BF16: return scan_bf16(runs, n_runs, (float)factor, store);
+    default: return scan_f16(runs, n_runs, (float)factor, store);
     }
 }
