@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* data.h: memory, values and tensors to measure with, and scalers. */
+#ifndef GSC_BENCH_DATA_H
+#define GSC_BENCH_DATA_H
+
+#include "gradscaler/gradscaler.h"
+#include "kernels/kind.h"
+
+const char *bench_kind_name(gsc_kind kind); /* "float32" */
+DLDataType bench_kind_dtype(gsc_kind kind);
+
+/* Zeroed pages that go back to the system when they are freed. Ends the program where there is no memory. */
+void *bench_memory(size_t bytes);
+void bench_memory_free(void *memory, size_t bytes);
+
+/* Finite values of both signs with magnitudes in [1, 2), in no order: some doublings and halvings keep them normal. */
+void bench_fill(gsc_kind kind, void *data, size_t n);
+void bench_set_infinite(gsc_kind kind, void *data, size_t index, bool infinite /* false: 1 */);
+
+/* Memory with such values, made at its first use: not for rows that nobody asked for. Zero but for kind and bytes. */
+typedef struct bench_store {
+    gsc_kind kind;
+    size_t bytes;
+    void *data;
+} bench_store;
+void *bench_store_data(bench_store *store);
+void bench_store_free(bench_store *store);
+
+/* A tensor of one or two dimensions on memory of the caller's. Not to be moved. */
+typedef struct bench_tensor {
+    DLTensor tensor;
+    int64_t shape[2], strides[2];
+    unsigned turn;
+} bench_tensor;
+void bench_tensor_flat(bench_tensor *tensor, gsc_kind kind, void *data, size_t n);
+void bench_tensor_matrix(bench_tensor *tensor, gsc_kind kind, void *data, int64_t rows, int64_t columns,
+                         int64_t row_stride, int64_t column_stride);
+/* gsc_unscale_grads of a bench_tensor, with scales of 2 and 1/2 in turn: it can go on for ever. */
+void bench_unscale_tensor(void *tensor);
+
+/* Static scalers with scales of 2 and 1/2, for the same purpose. */
+typedef struct bench_scalers {
+    gsc_scaler *pair[2];
+    unsigned turn;
+} bench_scalers;
+void bench_scalers_create(bench_scalers *scalers);
+void bench_scalers_destroy(bench_scalers *scalers);
+gsc_scaler *bench_scalers_next(bench_scalers *scalers);
+
+/* The step function of an optimizer that has nothing to do. */
+gsc_status bench_no_step(void *ctx);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each kernel of src/kernels/kernels.h on one thread, beside the loop that does the least to the same elements. */
+#include "kernels/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data.h"
+#include "kernels/sweep.h"
+#include "limits.h"
+#include "report.h"
+#include "sizes.h"
+
+typedef struct kernel_call {
+    gsc_kernel *kernel;
+    gsc_run *runs;
+    gsc_partial *partials; /* NULL: the kernel gives none */
+    size_t n_runs;
+} kernel_call;
+
+static void call_kernel(void *ctx)
+{
+    const kernel_call *call = ctx;
+    call->kernel(call->runs, call->n_runs, 1.0, call->partials);
+}
+
+/* A block a run where there is a partial result a run, as sweeps do; else all elements in one. */
+static void cut_into_runs(kernel_call *call, const limit_elements *elements, bool has_partials)
+{
+    size_t step = has_partials ? GSC_BLOCK : elements->count;
+    call->n_runs = (elements->count + step - 1) / step;
+    call->runs = malloc(call->n_runs * sizeof *call->runs);
+    call->partials = has_partials ? malloc(call->n_runs * sizeof *call->partials) : NULL;
+    if (!call->runs || (has_partials && !call->partials))
+        bench_die("no memory for %zu runs", call->n_runs);
+    for (size_t k = 0; k < call->n_runs; k++) {
+        size_t first = k * step;
+        call->runs[k].data = (char *)elements->data + first * gsc_kind_size(elements->kind);
+        call->runs[k].count = elements->count - first < step ? elements->count - first : step;
+    }
+}
+
+static bool is_one_of(const char *op, const char *const names[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(op, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void measure_kernel(bench *b, const char *op, gsc_kernel *kernel, bench_store *store, size_t bytes)
+{
+    static const char *const writing[] = {"unscale", "clamp"}, *const summing[] = {"norm1", "norm2", "count"};
+    bool writes = is_one_of(op, writing, 2), has_partials = is_one_of(op, summing, 3);
+    limit_elements elements = {.kind = store->kind, .count = bytes / gsc_kind_size(store->kind)};
+    bench_row row = {.topic = "kernels",
+                     .what = op,
+                     .kind = elements.kind,
+                     .elements = elements.count,
+                     .tensors = 1,
+                     .threads = 1,
+                     .beside = writes ? "multiply" : "read"};
+    if (!bench_wanted(b, &row))
+        return;
+    elements.data = bench_store_data(store);
+    kernel_call call = {.kernel = kernel};
+    cut_into_runs(&call, &elements, has_partials);
+    bench_compare(b, row, (bench_work){.run = call_kernel, .ctx = &call},
+                  writes ? limit_multiply(&elements) : limit_read(&elements));
+    free(call.runs);
+    free(call.partials);
+}
+
+void bench_kernels(bench *b)
+{
+    const gsc_kernel_table *table = gsc_kernels();
+    size_t sizes[SIZES_MOST], n_sizes = bench_sizes(b, sizes);
+    for (gsc_kind kind = 0; kind < GSC_KINDS; kind++) {
+        bench_store store = {.kind = kind, .bytes = bench_largest_size(b)};
+#define MEASURE(op, its_kind)                                                                                          \
+    for (size_t i = 0; i < n_sizes && GSC_##its_kind == kind; i++)                                                     \
+        measure_kernel(b, #op, table->op[kind], &store, sizes[i]);
+        GSC_KERNELS(MEASURE)
+        bench_store_free(&store);
+    }
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lists.h"
+
+#include <stdlib.h>
+
+#include "bench.h"
+
+enum { GAP = 256 /* bytes: no prefetcher takes two for one */ };
+
+/* Fisher-Yates with a generator of its own: the same order in every run. */
+static void shuffle(gsc_buffer *buffers, size_t n)
+{
+    uint64_t state = 1;
+    for (size_t i = n; i > 1; i--) {
+        state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's, MMIX */
+        size_t j = (size_t)(state >> 33) % i;
+        gsc_buffer other = buffers[j];
+        buffers[j] = buffers[i - 1];
+        buffers[i - 1] = other;
+    }
+}
+
+void bench_list_create(bench_list *list, gsc_kind kind, size_t tensors, size_t elements_each, list_order order)
+{
+    size_t step = elements_each * gsc_kind_size(kind) + (order == LIST_NEIGHBOURS ? 0 : GAP);
+    *list = (bench_list){.kind = kind, .tensors = tensors, .bytes = tensors * step};
+    list->memory = bench_memory(list->bytes);
+    list->buffers = malloc(tensors * sizeof *list->buffers);
+    if (!list->buffers)
+        bench_die("no memory for %zu tensors", tensors);
+    for (size_t i = 0; i < tensors; i++) {
+        void *data = (char *)list->memory + i * step;
+        bench_fill(kind, data, elements_each);
+        list->buffers[i] = (gsc_buffer){.data = data, .count = elements_each, .dtype = bench_kind_dtype(kind)};
+    }
+    if (order == LIST_SHUFFLED)
+        shuffle(list->buffers, tensors);
+    bench_must(gsc_optimizer_from_buffers(list->buffers, tensors, bench_no_step, NULL, &list->optimizer));
+    bench_scalers_create(&list->scalers);
+}
+
+void bench_list_free(bench_list *list)
+{
+    bench_scalers_destroy(&list->scalers);
+    gsc_optimizer_free(list->optimizer);
+    free(list->buffers);
+    bench_memory_free(list->memory, list->bytes);
+}
+
+void bench_list_set_infinite(bench_list *list, size_t n)
+{
+    for (size_t i = list->tensors - n; i < list->tensors; i++)
+        bench_set_infinite(list->kind, list->buffers[i].data, list->buffers[i].count - 1, true);
+}
+
+void bench_list_unscale(void *ctx)
+{
+    bench_list *list = ctx;
+    gsc_scaler *scaler = bench_scalers_next(&list->scalers);
+    bench_must(gsc_scaler_unscale(scaler, list->optimizer));
+    bench_must(gsc_scaler_update(scaler));
+}
+
+void bench_list_step(void *ctx)
+{
+    bench_list *list = ctx;
+    gsc_scaler *scaler = bench_scalers_next(&list->scalers);
+    bench_must(gsc_scaler_step(scaler, list->optimizer, NULL, NULL));
+    bench_must(gsc_scaler_update(scaler));
+}

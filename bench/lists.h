@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lists.h: an optimizer with many small gradients, and one with a single gradient of as many elements. */
+#ifndef GSC_BENCH_LISTS_H
+#define GSC_BENCH_LISTS_H
+
+#include "data.h"
+
+typedef enum list_order {
+    LIST_NEIGHBOURS, /* one after the other in memory */
+    LIST_GAPS,       /* ascending addresses with gaps between */
+    LIST_SHUFFLED,   /* the same in no order */
+} list_order;
+
+typedef struct bench_list {
+    gsc_optimizer *optimizer; /* its step does nothing */
+    bench_scalers scalers;
+    gsc_kind kind;
+    gsc_buffer *buffers;
+    size_t tensors;
+    void *memory;
+    size_t bytes;
+} bench_list;
+
+void bench_list_create(bench_list *list, gsc_kind kind, size_t tensors, size_t elements_each, list_order order);
+void bench_list_free(bench_list *list);
+/* Makes the last element of the last `n` tensors infinite. */
+void bench_list_set_infinite(bench_list *list, size_t n);
+
+/* Work on a list: gsc_scaler_unscale and gsc_scaler_update. */
+void bench_list_unscale(void *list);
+/* gsc_scaler_step and gsc_scaler_update. */
+void bench_list_step(void *list);
+
+#endif

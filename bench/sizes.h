@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sizes.h: the sizes of one tensor that kernels and functions are measured at, in bytes: in each cache and beyond. */
+#ifndef GSC_BENCH_SIZES_H
+#define GSC_BENCH_SIZES_H
+
+#include "bench.h"
+
+enum { SIZES_MOST = 8 };
+static const size_t bench_kib = 1024, bench_mib = 1024 * 1024;
+
+static inline size_t bench_sizes(const bench *b, size_t sizes[SIZES_MOST])
+{
+    size_t n = 0;
+    sizes[n++] = 4 * bench_kib;
+    if (b->quick) {
+        sizes[n++] = 512 * bench_kib;
+        return n;
+    }
+    sizes[n++] = 16 * bench_kib;
+    sizes[n++] = 128 * bench_kib;
+    sizes[n++] = bench_mib;
+    sizes[n++] = 32 * bench_mib;
+    sizes[n++] = 256 * bench_mib;
+    if (b->full)
+        sizes[n++] = 1024 * bench_mib;
+    return n;
+}
+
+static inline size_t bench_largest_size(const bench *b)
+{
+    size_t sizes[SIZES_MOST];
+    return sizes[bench_sizes(b, sizes) - 1];
+}
+
+#endif

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench.py FOLDER [--quick] [--json FILE]: the same work in PyTorch and in the libraries built in FOLDER."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+import step
+import unscale
+from binding import Library
+from report import COLUMNS, Row, checks_text, header, header_text, write_json
+
+ROUNDS, QUICK_ROUNDS = 15, 3
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Compares unscaling and a whole optimizer step with PyTorch's.")
+    parser.add_argument("folder", type=Path, help="build folder of the libraries")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run?")
+    parser.add_argument("--rounds", type=int, help=f"rounds per row, default {ROUNDS}, with --quick {QUICK_ROUNDS}")
+    parser.add_argument("--json", type=Path, help="results and every round, default FOLDER/bench-torch.json")
+    arguments = parser.parse_args()
+    if arguments.rounds is None:
+        arguments.rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
+    if arguments.rounds < 1:
+        parser.error(f"--rounds is {arguments.rounds}, at least 1 is needed")
+    return arguments
+
+
+def measure(library: Library, quick: bool, rounds: int) -> Iterator[Row]:
+    all_cores = len(os.sched_getaffinity(0))
+    for module in (unscale, step):
+        for case in module.CASES:
+            if quick and not case.quick:
+                continue
+            for threads in sorted({1, all_cores}):
+                torch.set_num_threads(threads)
+                library.gsc_set_num_threads(threads)
+                try:
+                    yield module.compare(library, case, threads, rounds)
+                except RuntimeError as error:
+                    sys.exit(f"{case.name()}, threads: {threads}: {error}")
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    library = Library(arguments.folder / "src")
+    facts = header(library, arguments.rounds)
+    print(header_text(facts), COLUMNS, sep="\n\n")
+    rows = []
+    for row in measure(library, arguments.quick, arguments.rounds):
+        rows.append(row)
+        print(row.line(), flush=True)
+    print("", checks_text(rows), sep="\n")
+    path = arguments.json or arguments.folder / "bench-torch.json"
+    write_json(path, facts, rows)
+    print(f"Every round: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

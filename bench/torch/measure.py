@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times two sides in alternation, so that what disturbs the machine disturbs both."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+# A section that is timed repeats its work until it takes about this long.
+SECTION_SECONDS = 5e-3
+# Threads of the side that ran last may wait for more work in a busy loop: they get the time to fall asleep.
+SETTLE_SECONDS = 5e-3
+
+
+@dataclass
+class Side:
+    prepare: Callable[[], None]  # before each timed section, not timed
+    work: Callable[[], None]
+    work_units: int = 1  # results are seconds per unit
+    repeats: int = 1
+    seconds: list[float] = field(default_factory=list)
+
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def elapsed(work: Callable[[], None], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        work()
+    return time.perf_counter() - start
+
+
+def run_section(side: Side) -> float:
+    time.sleep(SETTLE_SECONDS)
+    side.prepare()
+    return elapsed(side.work, side.repeats) / (side.repeats * side.work_units)
+
+
+def alternate(sides: tuple[Side, Side], rounds: int, repeatable: bool) -> None:
+    """Appends one time per round to each side's seconds; who goes first changes from round to round. Work that is
+    `repeatable` may be done many times after one `prepare`. The first section of each side is not counted."""
+    for side in sides:
+        once = run_section(side)
+        if repeatable:
+            side.repeats = max(1, math.ceil(SECTION_SECONDS / (once * side.work_units)))
+    for index in range(rounds):
+        for side in sides if index % 2 == 0 else reversed(sides):
+            side.seconds.append(run_section(side))
