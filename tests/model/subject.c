@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "subject.h"
+
+typedef struct subject_optimizer {
+    gsc_optimizer base;
+    DLTensor tensor;
+    int64_t shape[1];
+    float gradient;
+    bool has_gradient, fails, has_result;
+    int steps, scaled_steps;
+    double multiplier;
+} subject_optimizer;
+
+struct subject {
+    gsc_scaler *scaler;
+    int count;
+    subject_optimizer optimizers[MAX_OPTIMIZERS];
+};
+
+static size_t grad_count(void *self)
+{
+    (void)self;
+    return 1;
+}
+
+static DLTensor *grad(void *self, size_t index)
+{
+    subject_optimizer *o = self;
+    (void)index;
+    return o->has_gradient ? &o->tensor : NULL;
+}
+
+static gsc_status step(void *self, const gsc_step_args *args, double *value, bool *has_value)
+{
+    subject_optimizer *o = self;
+    (void)args;
+    o->steps++;
+    *has_value = true;
+    *value = o->steps;
+    return o->fails ? gsc_fail(GSC_ERR_IO, "this step was asked to fail") : GSC_OK;
+}
+
+static gsc_status step_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling, double *value,
+                              bool *has_value)
+{
+    subject_optimizer *o = self;
+    (void)args, (void)value, (void)has_value;
+    o->scaled_steps++;
+    o->multiplier = scaling->multiplier;
+    return o->fails ? gsc_fail(GSC_ERR_IO, "this step was asked to fail") : GSC_OK;
+}
+
+static void init_optimizer(subject_optimizer *o, bool scale_aware)
+{
+    o->base = (gsc_optimizer){.self = o,
+                              .grad_count = grad_count,
+                              .grad = grad,
+                              .step = step,
+                              .step_scaled = scale_aware ? step_scaled : NULL};
+    o->shape[0] = 1;
+    o->tensor =
+        (DLTensor){.data = &o->gradient, .device = {kDLCPU, 0}, .ndim = 1, .dtype = GSC_FLOAT32, .shape = o->shape};
+}
+
+subject *subject_create(const gsc_scaler_options *options, int optimizers, unsigned scale_aware)
+{
+    subject *s = calloc(1, sizeof *s);
+    if (!s || gsc_scaler_create(options, &s->scaler) != GSC_OK) {
+        free(s);
+        return NULL;
+    }
+    s->count = optimizers;
+    for (int i = 0; i < optimizers; i++)
+        init_optimizer(&s->optimizers[i], scale_aware >> i & 1u);
+    return s;
+}
+
+void subject_destroy(subject *s)
+{
+    gsc_scaler_destroy(s->scaler);
+    free(s);
+}
+
+static gsc_status perform(subject *s, const call *c, double *total_norm, gsc_step_result *result)
+{
+    const gsc_optimizer *o = &s->optimizers[c->optimizer].base;
+    const gsc_step_args args = {.clip_norm = c->number};
+    switch (c->kind) {
+    case CALL_UNSCALE: return gsc_scaler_unscale(s->scaler, o);
+    case CALL_CLIP: return gsc_scaler_clip_grad_norm(s->scaler, o, c->number, 2.0, total_norm);
+    case CALL_STEP: return gsc_scaler_step(s->scaler, o, c->number > 0.0 ? &args : NULL, result);
+    case CALL_RECORD: return gsc_scaler_record(s->scaler, o, c->flag);
+    case CALL_SKIP: return gsc_scaler_skip(s->scaler, o);
+    case CALL_REARM: return gsc_scaler_rearm(s->scaler, o);
+    case CALL_FORGET: gsc_scaler_forget(s->scaler, o); return GSC_OK;
+    case CALL_UPDATE: return gsc_scaler_update(s->scaler);
+    case CALL_UPDATE_TO: return gsc_scaler_update_to(s->scaler, c->number);
+    }
+    return GSC_ERR_VALUE;
+}
+
+static double one_nan(double value) { return isnan(value) ? (double)NAN : value; }
+
+static const gsc_step_result untouched = {
+    .outcome = (gsc_outcome)(int)UNTOUCHED, .value = UNTOUCHED, .grad_norm = UNTOUCHED, .max_abs = UNTOUCHED};
+
+static seen_result observe_result(const gsc_step_result *result)
+{
+    return (seen_result){.outcome = (int)result->outcome,
+                         .has_value = result->has_value,
+                         .value = result->value,
+                         .grad_norm = one_nan(result->grad_norm),
+                         .max_abs = one_nan(result->max_abs)};
+}
+
+/* That there is no result yet is asked for only where a call may have changed it: the message takes its time. */
+static void observe_optimizer(const subject *s, subject_optimizer *o, bool may_have_changed, seen_optimizer *out)
+{
+    gsc_step_result result = untouched;
+    out->stage = gsc_scaler_get_stage(s->scaler, &o->base);
+    out->found_inf = gsc_scaler_found_inf(s->scaler, &o->base);
+    out->has_gradient = o->has_gradient;
+    out->gradient = one_nan((double)o->gradient);
+    out->steps = o->steps;
+    out->scaled_steps = o->scaled_steps;
+    out->multiplier = o->multiplier;
+    out->result_status = GSC_ERR_STATE;
+    if (o->has_result || may_have_changed)
+        out->result_status = gsc_scaler_result(s->scaler, &o->base, &result);
+    o->has_result = out->result_status == GSC_OK;
+    out->result = observe_result(&result);
+}
+
+static void observe(subject *s, const call *c, observation *out)
+{
+    gsc_scaler_state state;
+    gsc_scaler_stats stats;
+    gsc_scaler_state_dict(s->scaler, &state);
+    gsc_scaler_get_stats(s->scaler, &stats);
+    out->scale = gsc_scaler_get_scale(s->scaler);
+    out->state_scale = state.scale;
+    out->growth_tracker = (double)state.growth_tracker;
+    out->hysteresis_tracker = state.hysteresis_tracker;
+    out->state_consecutive_skips = (double)state.consecutive_skips;
+    out->updates = (double)stats.updates;
+    out->steps = (double)stats.steps;
+    out->skipped_steps = (double)stats.skipped_steps;
+    out->backoffs = (double)stats.backoffs;
+    out->growths = (double)stats.growths;
+    out->consecutive_skips = (double)stats.consecutive_skips;
+    for (int i = 0; i < s->count; i++)
+        observe_optimizer(s, &s->optimizers[i], i == c->optimizer && (c->kind == CALL_STEP || c->kind == CALL_FORGET),
+                          &out->optimizers[i]);
+}
+
+void subject_perform(subject *s, const call *c, observation *out)
+{
+    subject_optimizer *o = &s->optimizers[c->optimizer];
+    gsc_step_result result = untouched;
+    if (c->backward != BACKWARD_NONE)
+        o->has_gradient = c->backward == BACKWARD_VALUE;
+    if (c->backward == BACKWARD_VALUE)
+        o->gradient = c->gradient;
+    o->fails = c->kind == CALL_STEP && c->flag;
+    out->total_norm = UNTOUCHED;
+    out->status = perform(s, c, &out->total_norm, &result);
+    out->total_norm = one_nan(out->total_norm);
+    out->result = observe_result(&result);
+    observe(s, c, out);
+}

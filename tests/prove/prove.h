@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* prove.h: the parts of prove_kernels.
+ *
+ *     domains.c   what is enumerated: elements in blocks, and the scales that each block meets
+ *     blocks.c    one block through every kernel of every instruction set
+ *     calls.c     many blocks as one tensor through the public functions
+ *     threads.c   this program's own threads: those of the library are under test */
+#ifndef GSC_PROVE_PROVE_H
+#define GSC_PROVE_PROVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+#include "reference.h"
+
+enum { PROVE_BLOCK = 4096, PROVE_BYTES = PROVE_BLOCK * 8 };
+
+typedef struct domain {
+    const char *name, *dtype;
+    gsc_kind kind;
+    uint64_t blocks; /* of PROVE_BLOCK elements */
+    void (*fill)(uint64_t block, void *x);
+    size_t n_scales;                                   /* for the kernels on whole blocks */
+    size_t n_few_scales;                               /* of them: for norms, short runs and the public functions */
+    bool each_alone;                                   /* check on each element alone, too */
+    unsigned sample_block_stride, sample_scale_stride; /* a sample is every so manieth */
+} domain;
+
+enum { DOMAINS = 5 };
+extern const domain prove_domains[DOMAINS];
+
+/* What of a domain is proven: all of it, or a sample. */
+typedef struct selection {
+    const domain *from;
+    uint64_t blocks, block_stride; /* so many of them, so far apart */
+    size_t scale_stride;
+} selection;
+
+/* The reference's dtypes are the library's. */
+static inline ref_type prove_type(const domain *d) { return (ref_type)d->kind; }
+
+/* The index-th scale: 3, 1 and six more; then, where a domain has more than these eight, the powers of two from 2^-126.
+ */
+double prove_scale(size_t index);
+/* Which clamping limit goes with a domain's index-th scale: the bits of 0, of infinity and of what lies between. */
+uint64_t prove_limit(ref_type type, size_t index);
+
+/* The instruction sets of this processor, NULL after the last: asked for once, since asking takes longer than a block.
+ */
+enum { PROVE_TABLES = 8 };
+extern const gsc_kernel_table *prove_tables[PROVE_TABLES];
+void prove_find_tables(void);
+
+/* Sums over blocks of a hash of what each listed kernel has to give: the order of the blocks does not matter. */
+enum { PROVE_ROWS = 24 };
+typedef struct digests {
+    uint64_t of[PROVE_ROWS];
+} digests;
+
+/* "unscale", and the kind, of a row. */
+const char *prove_row_name(size_t row);
+gsc_kind prove_row_kind(size_t row);
+
+/* Fills the index-th block, runs it through all kernels with all selected scales; a difference ends the program with a
+ * message. */
+typedef struct block_room block_room; /* one thread's memory */
+block_room *prove_room_create(void);
+void prove_block(block_room *room, const selection *what, uint64_t index, digests *sums);
+void prove_room_free(block_room *room);
+
+/* The selected blocks through the public functions with 1 and 2 threads. threads: for the reference. progress gets the
+ * number of blocks done, once per scale. */
+void prove_calls(const selection *what, int threads, void (*progress)(uint64_t blocks));
+
+/* task(ctx, index) for each index once, on so many threads. */
+typedef void prove_task(void *ctx, uint64_t index);
+void prove_run(int threads, uint64_t count, prove_task *task, void *ctx);
+
+/* Says what is different on stderr and ends the program with status 1. */
+_Noreturn void prove_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
