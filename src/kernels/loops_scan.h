@@ -30,21 +30,47 @@ INLINE uint64_t double_bits(double value)
 INLINE int32_t magnitude_f32(float value) { return (int32_t)(gsc_float_bits(value) & 0x7fffffffu); }
 INLINE int64_t magnitude_f64(double value) { return (int64_t)(double_bits(value) & 0x7fffffffffffffffu); }
 
-/* |x[i] * r| as bits; stores the product. */
-INLINE int32_t product_f32(float *x, size_t i, float r, bool store)
+INLINE void prefetch_vectors(const void *x)
 {
-    float y = x[i] * r;
-    if (store)
-        x[i] = y;
-    return magnitude_f32(y);
+    for (size_t byte = 0; byte < VECTORS * GSC_VECTOR; byte += LINE)
+        __builtin_prefetch((const char *)x + AHEAD + byte);
 }
 
-INLINE int64_t product_f64(double *x, size_t i, double r, bool store)
+/* scan_runs_KIND: all runs through scan_vector_KIND, several vectors a step, and the rest through scan_one_KIND, whose
+ * maximum it returns. */
+#define DEFINE_SCAN_RUNS(kind, element, real)                                                                          \
+    INLINE int64_t scan_runs_##kind(const gsc_run *runs, size_t n_runs, real r, bool store, seen_##kind *seen)         \
+    {                                                                                                                  \
+        const size_t one = GSC_VECTOR / sizeof(element), step = VECTORS * one;                                         \
+        int64_t max = 0;                                                                                               \
+        for (size_t k = 0; k < n_runs; k++) {                                                                          \
+            element *x = runs[k].data;                                                                                 \
+            size_t n = runs[k].count, steps = n - n % step, whole = n - n % one, i = 0;                                \
+            for (size_t far = n >= LONG / sizeof *x ? steps : 0; i < far; i += step) {                                 \
+                prefetch_vectors(x + i);                                                                               \
+                for (size_t v = 0; v < VECTORS; v++)                                                                   \
+                    scan_vector_##kind(x + i + v * one, r, store, seen, v);                                            \
+            }                                                                                                          \
+            for (; i < steps; i += step)                                                                               \
+                for (size_t v = 0; v < VECTORS; v++)                                                                   \
+                    scan_vector_##kind(x + i + v * one, r, store, seen, v);                                            \
+            for (; i < whole; i += one)                                                                                \
+                scan_vector_##kind(x + i, r, store, seen, 0);                                                          \
+            for (; i < n; i++) {                                                                                       \
+                int64_t y = scan_one_##kind(x + i, r, store);                                                          \
+                max = y > max ? y : max;                                                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+        return max;                                                                                                    \
+    }
+
+/* |x * r| as bits; stores the product. */
+INLINE int64_t scan_one_f32(float *x, float r, bool store)
 {
-    double y = x[i] * r;
+    float y = *x * r;
     if (store)
-        x[i] = y;
-    return magnitude_f64(y);
+        *x = y;
+    return magnitude_f32(y);
 }
 
 INLINE bits_f32 larger_f32(bits_f32 a, bits_f32 b)
@@ -57,57 +83,40 @@ INLINE bits_f32 larger_f32(bits_f32 a, bits_f32 b)
 #endif
 }
 
-/* The same for a vector. */
-INLINE void scan_vector_f32(float *x, float r, bool store, bits_f32 *max)
+typedef struct seen_f32 {
+    bits_f32 max[VECTORS];
+} seen_f32;
+
+INLINE void scan_vector_f32(float *x, float r, bool store, seen_f32 *seen, size_t v)
 {
     vector_f32 y;
     memcpy(&y, x, sizeof y);
     y *= r;
     if (store)
         memcpy(x, &y, sizeof y);
-    *max = larger_f32((bits_f32)y & INT32_MAX, *max);
+    seen->max[v] = larger_f32((bits_f32)y & INT32_MAX, seen->max[v]);
 }
 
-INLINE void scan_vectors_f32(float *x, float r, bool store, bits_f32 max[VECTORS])
-{
-    for (size_t k = 0; k < VECTORS; k++)
-        scan_vector_f32(x + k * (GSC_VECTOR / sizeof *x), r, store, &max[k]);
-}
-
-INLINE void prefetch_vectors(const void *x)
-{
-    for (size_t byte = 0; byte < VECTORS * GSC_VECTOR; byte += LINE)
-        __builtin_prefetch((const char *)x + AHEAD + byte);
-}
+DEFINE_SCAN_RUNS(f32, float, float)
 
 INLINE uint64_t scan_f32(const gsc_run *runs, size_t n_runs, float r, bool store)
 {
-    enum { ONE = GSC_VECTOR / sizeof(float), STEP = VECTORS * ONE };
-    bits_f32 vectors[VECTORS] = {{0}};
-    int32_t max = 0;
-    for (size_t k = 0; k < n_runs; k++) {
-        float *x = runs[k].data;
-        size_t n = runs[k].count, steps = n - n % STEP, whole = n - n % ONE, i = 0;
-        for (size_t far = n >= LONG / sizeof *x ? steps : 0; i < far; i += STEP) {
-            prefetch_vectors(x + i);
-            scan_vectors_f32(x + i, r, store, vectors);
-        }
-        for (; i < steps; i += STEP)
-            scan_vectors_f32(x + i, r, store, vectors);
-        for (; i < whole; i += ONE)
-            scan_vector_f32(x + i, r, store, &vectors[0]);
-        for (; i < n; i++) {
-            int32_t y = product_f32(x, i, r, store);
-            max = y > max ? y : max;
-        }
-    }
-    vectors[0] = larger_f32(larger_f32(vectors[0], vectors[1]), larger_f32(vectors[2], vectors[3]));
-    for (size_t lane = 0; lane < ONE; lane++)
-        max = vectors[0][lane] > max ? vectors[0][lane] : max;
+    seen_f32 seen = {.max = {{0}}};
+    int64_t max = scan_runs_f32(runs, n_runs, r, store, &seen);
+    bits_f32 all = larger_f32(larger_f32(seen.max[0], seen.max[1]), larger_f32(seen.max[2], seen.max[3]));
+    for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
+        max = all[lane] > max ? all[lane] : max;
     return (uint64_t)max;
 }
 
-/* What has been seen of float64. */
+INLINE int64_t scan_one_f64(double *x, double r, bool store)
+{
+    double y = *x * r;
+    if (store)
+        *x = y;
+    return magnitude_f64(y);
+}
+
 typedef struct seen_f64 {
 #ifdef GSC_MAX_F64
     vector_f64 max[VECTORS]; /* NaNs get lost here, */
@@ -117,7 +126,7 @@ typedef struct seen_f64 {
 #endif
 } seen_f64;
 
-INLINE void scan_vector_f64(double *x, double r, bool store, seen_f64 *seen, size_t k)
+INLINE void scan_vector_f64(double *x, double r, bool store, seen_f64 *seen, size_t v)
 {
     vector_f64 y;
     memcpy(&y, x, sizeof y);
@@ -126,21 +135,17 @@ INLINE void scan_vector_f64(double *x, double r, bool store, seen_f64 *seen, siz
         memcpy(x, &y, sizeof y);
     bits_f64 magnitude = (bits_f64)y & INT64_MAX;
 #ifdef GSC_MAX_F64
-    seen->max[k] = GSC_MAX_F64((vector_f64)magnitude, seen->max[k]);
-    seen->sum[k] += (vector_f64)magnitude;
+    seen->max[v] = GSC_MAX_F64((vector_f64)magnitude, seen->max[v]);
+    seen->sum[v] += (vector_f64)magnitude;
 #elif defined(GSC_MAX_I64)
-    seen->max[k] = GSC_MAX_I64(magnitude, seen->max[k]);
+    seen->max[v] = GSC_MAX_I64(magnitude, seen->max[v]);
 #else
-    bits_f64 greater = magnitude > seen->max[k];
-    seen->max[k] = (magnitude & greater) | (seen->max[k] & ~greater);
+    bits_f64 greater = magnitude > seen->max[v];
+    seen->max[v] = (magnitude & greater) | (seen->max[v] & ~greater);
 #endif
 }
 
-INLINE void scan_vectors_f64(double *x, double r, bool store, seen_f64 *seen)
-{
-    for (size_t k = 0; k < VECTORS; k++)
-        scan_vector_f64(x + k * (GSC_VECTOR / sizeof *x), r, store, seen, k);
-}
+DEFINE_SCAN_RUNS(f64, double, double)
 
 /* Whether a NaN has been lost. */
 INLINE bool lost_nan_f64(const seen_f64 *seen)
@@ -174,7 +179,7 @@ INLINE uint64_t scan_slowly_f64(const gsc_run *runs, size_t n_runs, double r)
     int64_t max = 0;
     for (size_t k = 0; k < n_runs; k++)
         for (size_t i = 0; i < runs[k].count; i++) {
-            int64_t y = product_f64(runs[k].data, i, r, false);
+            int64_t y = scan_one_f64((double *)runs[k].data + i, r, false);
             max = y > max ? y : max;
         }
     return (uint64_t)max;
@@ -182,25 +187,8 @@ INLINE uint64_t scan_slowly_f64(const gsc_run *runs, size_t n_runs, double r)
 
 INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
 {
-    enum { ONE = GSC_VECTOR / sizeof(double), STEP = VECTORS * ONE };
     seen_f64 seen = {.max = {{0}}};
-    int64_t max = 0;
-    for (size_t k = 0; k < n_runs; k++) {
-        double *x = runs[k].data;
-        size_t n = runs[k].count, steps = n - n % STEP, whole = n - n % ONE, i = 0;
-        for (size_t far = n >= LONG / sizeof *x ? steps : 0; i < far; i += STEP) {
-            prefetch_vectors(x + i);
-            scan_vectors_f64(x + i, r, store, &seen);
-        }
-        for (; i < steps; i += STEP)
-            scan_vectors_f64(x + i, r, store, &seen);
-        for (; i < whole; i += ONE)
-            scan_vector_f64(x + i, r, store, &seen, 0);
-        for (; i < n; i++) {
-            int64_t y = product_f64(x, i, r, store);
-            max = y > max ? y : max;
-        }
-    }
+    int64_t max = scan_runs_f64(runs, n_runs, r, store, &seen);
     if (lost_nan_f64(&seen))
         return scan_slowly_f64(runs, n_runs, store ? 1.0 : r);
     int64_t seen_max = max_f64(&seen);
@@ -231,49 +219,38 @@ INLINE halves larger_halves(halves a, halves b)
 #endif
 }
 
+INLINE int64_t scan_one_bf16(uint16_t *x, float r, bool store)
+{
+    uint16_t y = (uint16_t)(product_bf16((uint32_t)*x << 16, r) >> 16);
+    if (store)
+        *x = y;
+    return y & INT16_MAX;
+}
+
+typedef struct seen_bf16 {
+    halves max[VECTORS];
+} seen_bf16;
+
 /* Two at a time, in the halves of a word: nothing is widened or narrowed. */
-INLINE void scan_vector_bf16(uint16_t *x, float r, bool store, halves *max)
+INLINE void scan_vector_bf16(uint16_t *x, float r, bool store, seen_bf16 *seen, size_t v)
 {
     words pairs;
     memcpy(&pairs, x, sizeof pairs);
     pairs = (products_bf16(pairs & 0xffff0000u, r) & 0xffff0000u) | (products_bf16(pairs << 16, r) >> 16);
     if (store)
         memcpy(x, &pairs, sizeof pairs);
-    *max = larger_halves((halves)pairs & INT16_MAX, *max);
+    seen->max[v] = larger_halves((halves)pairs & INT16_MAX, seen->max[v]);
 }
 
-INLINE void scan_vectors_bf16(uint16_t *x, float r, bool store, halves max[VECTORS])
-{
-    for (size_t k = 0; k < VECTORS; k++)
-        scan_vector_bf16(x + k * (GSC_VECTOR / sizeof *x), r, store, &max[k]);
-}
+DEFINE_SCAN_RUNS(bf16, uint16_t, float)
 
 INLINE uint64_t scan_bf16(const gsc_run *runs, size_t n_runs, float r, bool store)
 {
-    enum { ONE = GSC_VECTOR / sizeof(uint16_t), STEP = VECTORS * ONE };
-    halves vectors[VECTORS] = {{0}};
-    int max = 0;
-    for (size_t k = 0; k < n_runs; k++) {
-        uint16_t *x = runs[k].data;
-        size_t n = runs[k].count, steps = n - n % STEP, whole = n - n % ONE, i = 0;
-        for (size_t far = n >= LONG / sizeof *x ? steps : 0; i < far; i += STEP) {
-            prefetch_vectors(x + i);
-            scan_vectors_bf16(x + i, r, store, vectors);
-        }
-        for (; i < steps; i += STEP)
-            scan_vectors_bf16(x + i, r, store, vectors);
-        for (; i < whole; i += ONE)
-            scan_vector_bf16(x + i, r, store, &vectors[0]);
-        for (; i < n; i++) {
-            uint16_t y = (uint16_t)(product_bf16((uint32_t)x[i] << 16, r) >> 16);
-            if (store)
-                x[i] = y;
-            max = (y & INT16_MAX) > max ? y & INT16_MAX : max;
-        }
-    }
-    vectors[0] = larger_halves(larger_halves(vectors[0], vectors[1]), larger_halves(vectors[2], vectors[3]));
-    for (size_t lane = 0; lane < ONE; lane++)
-        max = vectors[0][lane] > max ? vectors[0][lane] : max;
+    seen_bf16 seen = {.max = {{0}}};
+    int64_t max = scan_runs_bf16(runs, n_runs, r, store, &seen);
+    halves all = larger_halves(larger_halves(seen.max[0], seen.max[1]), larger_halves(seen.max[2], seen.max[3]));
+    for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
+        max = all[lane] > max ? all[lane] : max;
     return (uint64_t)max;
 }
 
