@@ -129,45 +129,50 @@ static const char *keep_name(gsc_report *report, const char *name)
     return copy;
 }
 
-static const char *ask_name(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t index)
+/* Views of some gradients, in views unless the list of the check serves. */
+static const gsc_view *view_gradients(gsc_scaler *scaler, const gsc_record *record, size_t first, size_t count,
+                                      gsc_view *views)
 {
-    if (!optimizer->name)
-        return NULL;
-    bool was_in_env = gsc_callback_begin(scaler);
-    const char *name = optimizer->name(optimizer->self, index);
-    gsc_callback_end(scaler, was_in_env);
-    return name;
-}
-
-static void ask_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t first, size_t count,
-                          const DLTensor **grads)
-{
+    if (scaler->list.count == record->grad_count) /* none is absent, without elements or listed twice */
+        return scaler->list.views + first;
+    const gsc_optimizer *optimizer = record->optimizer;
     bool was_in_env = gsc_callback_begin(scaler);
     for (size_t i = 0; i < count; i++)
-        grads[i] = optimizer->grad(optimizer->self, first + i);
+        gsc_census_view(optimizer->grad(optimizer->self, first + i), &views[i]);
+    gsc_callback_end(scaler, was_in_env);
+    return views;
+}
+
+static void note_culprits(gsc_scaler *scaler, gsc_record *record, size_t first, size_t count, const gsc_census *found)
+{
+    const gsc_optimizer *optimizer = record->optimizer;
+    gsc_report *report = &record->report;
+    bool was_in_env = gsc_callback_begin(scaler);
+    for (size_t i = 0; i < count; i++) {
+        if (found[i].inf_count + found[i].nan_count == 0)
+            continue;
+        const char *name = optimizer->name ? optimizer->name(optimizer->self, first + i) : NULL;
+        report->entries[report->count++] = (gsc_overflow){.index = first + i,
+                                                          .name = keep_name(report, name),
+                                                          .inf_count = found[i].inf_count,
+                                                          .nan_count = found[i].nan_count,
+                                                          .first_index = found[i].first_index};
+    }
     gsc_callback_end(scaler, was_in_env);
 }
 
+/* Many at a time: each change of environment costs as much as a small gradient. */
 static void read_gradients(gsc_scaler *scaler, gsc_record *record, double r)
 {
-    enum { TOGETHER = 64 }; /* asked for at a time: each change of environment costs as much as a small gradient */
-    const DLTensor *grads[TOGETHER];
-    gsc_report *report = &record->report;
-    for (size_t i = 0; i < record->grad_count; i++) {
-        if (i % TOGETHER == 0) {
-            size_t left = record->grad_count - i;
-            ask_gradients(scaler, record->optimizer, i, left < TOGETHER ? left : TOGETHER, grads);
-        }
-        const DLTensor *grad = grads[i % TOGETHER];
-        gsc_census census;
-        if (!grad || !gsc_tensor_census(grad, r, &census))
-            continue;
-        const char *name = ask_name(scaler, record->optimizer, i);
-        report->entries[report->count++] = (gsc_overflow){.index = i,
-                                                          .name = keep_name(report, name),
-                                                          .inf_count = census.inf_count,
-                                                          .nan_count = census.nan_count,
-                                                          .first_index = census.first_index};
+    gsc_view own[GSC_CENSUS_MOST];
+    gsc_census found[GSC_CENSUS_MOST];
+    bool any = false; /* among the ones before: culprits are seldom alone */
+    for (size_t first = 0; first < record->grad_count; first += GSC_CENSUS_MOST) {
+        size_t left = record->grad_count - first, count = left < GSC_CENSUS_MOST ? left : GSC_CENSUS_MOST;
+        const gsc_view *views = view_gradients(scaler, record, first, count, own);
+        any = gsc_census_take(views, count, r, any, found);
+        if (any)
+            note_culprits(scaler, record, first, count, found);
     }
 }
 

@@ -109,10 +109,14 @@ double gsc_clip_coefficient(double max_norm, double norm);
 /* x = x * factor in each dtype's arithmetic (factor rounded to float32 for all but float64). */
 void gsc_gradlist_multiply(const gsc_gradlist *list, double factor);
 
-/* Counts what is not finite in tensor * r, in row-major order. Returns whether there is anything. */
+/* What is not finite in one tensor * r, in row-major order: all 0 if nothing is. */
 typedef struct gsc_census {
     uint64_t inf_count, nan_count, first_index;
 } gsc_census;
-bool gsc_tensor_census(const DLTensor *tensor, double r, gsc_census *out);
+enum { GSC_CENSUS_MOST = 64 }; /* tensors at a time */
+/* The view of a tensor that a list accepts; one without elements for NULL. */
+void gsc_census_view(const DLTensor *tensor, gsc_view *out);
+/* out[i] becomes that of views[i]; returns whether anything is not finite, which is faster if it was expected. */
+bool gsc_census_take(const gsc_view *views, size_t n, double r, bool expected, gsc_census *out);
 
 #endif

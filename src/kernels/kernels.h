@@ -24,6 +24,7 @@ typedef union gsc_partial {
                        (by 2^-GSC_PRESCALE); the other two are 0 */
     struct {
         uint64_t infs, nans;
+        uint64_t first; /* of either, within the run; its length without any */
     } counts;
 } gsc_partial;
 
@@ -41,7 +42,7 @@ typedef struct gsc_kernel_table {
     gsc_kernel *check[GSC_KINDS];
     gsc_kernel *norm1[GSC_KINDS]; /* sum |y| */
     gsc_kernel *norm2[GSC_KINDS]; /* sum y^2 */
-    gsc_kernel *count[GSC_KINDS]; /* infinite and NaN y */
+    gsc_kernel *count[GSC_KINDS]; /* infinite and NaN y, and where they begin */
     gsc_kernel *clamp[GSC_KINDS]; /* x to [-factor, factor], a value of the element type; NaN stays */
 } gsc_kernel_table;
 

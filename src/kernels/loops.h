@@ -144,60 +144,66 @@ INLINE uint64_t norm2(gsc_kind kind, const gsc_run *runs, size_t n_runs, double 
     return norm(kind, 2, runs, n_runs, factor, partials);
 }
 
-INLINE void count_f32(const float *x, size_t n, float r, gsc_partial *out)
+/* Products from `least` on are infinite once rounded to the element type. `rest` counts from the first element that is
+ * not finite to the end: it is a maximum, which vectorises, and 0 means none. */
+INLINE void count_words(gsc_kind kind, const void *x, int32_t n, float r, int32_t least, gsc_partial *out)
 {
-    uint32_t infs = 0, nans = 0; /* runs are shorter than 2^32 */
-    for (size_t i = 0; i < n; i++) {
-        int32_t y = magnitude_f32(x[i] * r);
-        infs += y == 0x7f800000;
+    int32_t bad = 0, nans = 0, rest = 0;
+    for (int32_t left = n; left > 0; left--) {
+        int32_t i = n - left;
+        float value = kind == GSC_BF16 ? gsc_bf16_to_f32(((const uint16_t *)x)[i]) : ((const float *)x)[i];
+        int32_t y = magnitude_f32(value * r), is_bad = -(y >= least), here = is_bad & left;
+        bad -= is_bad;
         nans += y > 0x7f800000;
+        rest = here > rest ? here : rest;
     }
-    out->counts.infs += infs;
-    out->counts.nans += nans;
+    out->counts.infs = (uint64_t)(bad - nans);
+    out->counts.nans = (uint64_t)nans;
+    out->counts.first = (uint64_t)(n - rest);
 }
 
-INLINE void count_f64(const double *x, size_t n, double r, gsc_partial *out)
+INLINE void count_f64(const double *x, int64_t n, double r, gsc_partial *out)
 {
     const int64_t infinity = (int64_t)gsc_kind_infinity(GSC_F64);
-    uint64_t infs = 0, nans = 0;
-    for (size_t i = 0; i < n; i++) {
-        int64_t y = magnitude_f64(x[i] * r);
-        infs += y == infinity;
+    int64_t bad = 0, nans = 0, rest = 0;
+    for (int64_t left = n; left > 0; left--) {
+        int64_t y = magnitude_f64(x[n - left] * r), is_bad = -(int64_t)(y >= infinity), here = is_bad & left;
+        bad -= is_bad;
         nans += y > infinity;
+        rest = here > rest ? here : rest;
     }
-    out->counts.infs += infs;
-    out->counts.nans += nans;
+    out->counts.infs = (uint64_t)(bad - nans);
+    out->counts.nans = (uint64_t)nans;
+    out->counts.first = (uint64_t)(n - rest);
 }
 
-INLINE void count_half(gsc_kind kind, const uint16_t *x, size_t n, float r, gsc_partial *out)
+INLINE void count_f16(const uint16_t *x, size_t n, float r, gsc_partial *out)
 {
-    const int32_t infinity = (int32_t)gsc_kind_infinity(kind);
-    uint16_t y[CHUNK];
+    float wide[CHUNK];
+    *out = (gsc_partial){.counts = {.first = n}};
     for (size_t first = 0; first < n; first += CHUNK) {
         size_t count = n - first < CHUNK ? n - first : CHUNK;
-        if (kind == GSC_F16)
-            products_f16(x + first, y, count, r);
-        else
-            for (size_t i = 0; i < count; i++)
-                y[i] = (uint16_t)(product_bf16((uint32_t)x[first + i] << 16, r) >> 16);
-        uint32_t infs = 0, nans = 0;
-        for (size_t i = 0; i < count; i++) {
-            infs += (y[i] & 0x7fff) == infinity;
-            nans += (y[i] & 0x7fff) > infinity;
-        }
-        out->counts.infs += infs;
-        out->counts.nans += nans;
+        widen_f16(x + first, wide, count);
+        gsc_partial chunk;
+        count_words(GSC_F32, wide, (int32_t)count, r, 0x477ff000 /* 65520 */, &chunk);
+        if (out->counts.first == n && chunk.counts.first < count)
+            out->counts.first = first + chunk.counts.first;
+        out->counts.infs += chunk.counts.infs;
+        out->counts.nans += chunk.counts.nans;
     }
 }
 
+/* Runs are shorter than 2^31. */
 INLINE uint64_t count(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
 {
     for (size_t k = 0; k < n_runs; k++) {
-        partials[k].counts.infs = partials[k].counts.nans = 0;
+        const void *x = runs[k].data;
+        size_t n = runs[k].count;
         switch (kind) {
-        case GSC_F32: count_f32(runs[k].data, runs[k].count, (float)factor, &partials[k]); break;
-        case GSC_F64: count_f64(runs[k].data, runs[k].count, factor, &partials[k]); break;
-        default: count_half(kind, runs[k].data, runs[k].count, (float)factor, &partials[k]); break;
+        case GSC_F32: count_words(kind, x, (int32_t)n, (float)factor, 0x7f800000, &partials[k]); break;
+        case GSC_F64: count_f64(x, (int64_t)n, factor, &partials[k]); break;
+        case GSC_BF16: count_words(kind, x, (int32_t)n, (float)factor, 0x7f7f8000, &partials[k]); break;
+        default: count_f16(x, n, (float)factor, &partials[k]); break;
         }
     }
     return 0;

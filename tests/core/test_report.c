@@ -227,6 +227,70 @@ static void test_recorded_by_the_caller(void **state)
     rig_stop(&r);
 }
 
+/* Gradients of a model whose list is long: more than are read at a time. */
+typedef struct many {
+    gsc_optimizer base;
+    DLTensor grads[300];
+    bool absent;
+} many;
+
+static size_t many_count(void *self) { return sizeof((many *)self)->grads / sizeof(DLTensor); }
+static DLTensor *many_grad(void *self, size_t index)
+{
+    many *all = self;
+    return all->absent && index % 7 == 3 ? NULL : &all->grads[index];
+}
+static const char *many_name(void *self, size_t index)
+{
+    static char name[16];
+    (void)self;
+    snprintf(name, sizeof name, "g%zu", index); /* the scaler copies it before it asks for the next one */
+    return name;
+}
+static gsc_status many_step(void *self, const gsc_step_args *args, double *value, bool *has_value)
+{
+    (void)self, (void)args, (void)value, (void)has_value;
+    return GSC_OK;
+}
+
+/* All culprits in order, the one listed twice under both indices, absent ones never. */
+static void test_many_culprits(void **state)
+{
+    (void)state;
+    enum { N = 300, EACH = 3, TWIN = 200 };
+    static float data[N][EACH];
+    int64_t shape = EACH;
+    for (int variant = 0; variant < 4; variant++) {
+        bool absent = variant % 2 == 1, twin = variant / 2 == 1;
+        many all = {
+            .base = {.self = &all, .grad_count = many_count, .grad = many_grad, .name = many_name, .step = many_step},
+            .absent = absent};
+        for (size_t i = 0; i < N; i++) {
+            all.grads[i] =
+                (DLTensor){.data = data[i], .device = {kDLCPU, 0}, .ndim = 1, .dtype = GSC_FLOAT32, .shape = &shape};
+            data[i][0] = data[i][1] = data[i][2] = 1;
+            if (i < 5 || i > 190)
+                data[i][i % EACH] = i % 2 == 0 ? NAN : INFINITY;
+        }
+        if (twin)
+            all.grads[TWIN] = all.grads[1];
+        gsc_scaler *scaler;
+        assert_ok(gsc_scaler_create(NULL, &scaler));
+        assert_ok(gsc_scaler_step(scaler, &all.base, NULL, NULL));
+        gsc_overflow out[N];
+        size_t count = gsc_scaler_overflows(scaler, &all.base, out, N), expected = 0;
+        for (size_t i = 0; i < N; i++) {
+            if ((i >= 5 && i <= 190) || (absent && i % 7 == 3))
+                continue;
+            size_t source = twin && i == TWIN ? 1 : i;
+            assert_true(expected < count);
+            expect_overflow(&out[expected++], i, many_name(&all, i), source % 2, 1 - source % 2, source % EACH);
+        }
+        assert_int_equal(count, expected);
+        gsc_scaler_destroy(scaler);
+    }
+}
+
 /* Names may change, grow and appear between overflows. */
 static void test_names_that_grow(void **state)
 {
@@ -278,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_first_index_is_row_major),
         cmocka_unit_test(test_each_dtype_is_counted),
         cmocka_unit_test(test_a_large_gradient),
+        cmocka_unit_test(test_many_culprits),
         cmocka_unit_test(test_recorded_by_the_caller),
         cmocka_unit_test(test_names_that_grow),
         cmocka_unit_test(test_a_name_outlives_its_optimizer),

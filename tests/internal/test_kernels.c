@@ -183,11 +183,13 @@ static uint64_t reference_norm2(gsc_kind kind, void *x, size_t n, double factor,
 
 static uint64_t reference_count(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
 {
-    partial->counts.infs = partial->counts.nans = 0;
+    *partial = (gsc_partial){.counts = {.first = n}};
     for (size_t i = 0; i < n; i++) {
         uint64_t y = magnitude(kind, product(kind, get_bits(kind, x, i), factor));
         partial->counts.infs += y == infinity_bits(kind);
         partial->counts.nans += y > infinity_bits(kind);
+        if (y >= infinity_bits(kind) && partial->counts.first == n)
+            partial->counts.first = i;
     }
     return 0;
 }

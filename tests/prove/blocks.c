@@ -113,6 +113,15 @@ static void tell_elements(truth *t)
     t->max = ref_maximum(type, t->products, PROVE_BLOCK);
 }
 
+static size_t first_not_finite(ref_type type, const unsigned char *products, size_t n)
+{
+    const uint64_t sign = UINT64_C(1) << (8 * ref_size(type) - 1);
+    size_t i = 0;
+    while (i < n && (ref_get(type, products, i) & ~sign) < ref_infinity(type))
+        i++;
+    return i;
+}
+
 static void tell_partials(truth *t, size_t run_length, bool with_norms, double *magnitudes)
 {
     ref_type type = prove_type(t->from);
@@ -121,10 +130,11 @@ static void tell_partials(truth *t, size_t run_length, bool with_norms, double *
     for (size_t k = 0; k < t->n_runs; k++) {
         const unsigned char *products = t->products + k * run_length * ref_size(type);
         size_t n = length_of(t, k);
-        if (t->max >= ref_infinity(type))
+        t->count[k] = (gsc_partial){.counts = {.first = n}};
+        if (t->max >= ref_infinity(type)) {
             ref_count(type, products, n, &t->count[k].counts.infs, &t->count[k].counts.nans);
-        else
-            t->count[k].counts.infs = t->count[k].counts.nans = 0;
+            t->count[k].counts.first = first_not_finite(type, products, n);
+        }
         if (!with_norms)
             continue;
         ref_magnitudes(type, products, n, magnitudes);
@@ -145,7 +155,8 @@ static uint64_t sum_bits(double sum)
 static bool same_partial(const gsc_partial *a, const gsc_partial *b, bool counts)
 {
     if (counts)
-        return a->counts.infs == b->counts.infs && a->counts.nans == b->counts.nans;
+        return a->counts.infs == b->counts.infs && a->counts.nans == b->counts.nans &&
+               a->counts.first == b->counts.first;
     bool same = true;
     for (int bin = 0; bin < 3; bin++)
         same = same && sum_bits(a->sums[bin]) == sum_bits(b->sums[bin]);
@@ -179,8 +190,9 @@ static void fail_in_partials(const char *where, const truth *t, const outcome *e
         uint64_t first = ref_get(type, t->x, k * t->run_length);
         if (!same_partial(a, b, expected->counts) && expected->counts)
             prove_fail("%s: %zu elements from 0x%" PRIx64 " on have %" PRIu64 " infinities and %" PRIu64
-                       " NaNs instead of %" PRIu64 " and %" PRIu64,
-                       where, length_of(t, k), first, a->counts.infs, a->counts.nans, b->counts.infs, b->counts.nans);
+                       " NaNs from element %" PRIu64 " on instead of %" PRIu64 " and %" PRIu64 " from %" PRIu64,
+                       where, length_of(t, k), first, a->counts.infs, a->counts.nans, a->counts.first, b->counts.infs,
+                       b->counts.nans, b->counts.first);
         if (!same_partial(a, b, expected->counts))
             prove_fail("%s: %zu elements from 0x%" PRIx64 " on have the sums %a, %a, %a instead of %a, %a, %a", where,
                        length_of(t, k), first, a->sums[0], a->sums[1], a->sums[2], b->sums[0], b->sums[1], b->sums[2]);
@@ -246,7 +258,7 @@ static uint64_t hash_of(const truth *t, const outcome *expected)
     for (size_t k = 0; k < t->n_runs && expected->partials; k++) {
         const gsc_partial *partial = &expected->partials[k];
         if (expected->counts)
-            hash = mix(mix(hash, partial->counts.infs), partial->counts.nans);
+            hash = mix(mix(mix(hash, partial->counts.infs), partial->counts.nans), partial->counts.first);
         for (int bin = 0; bin < 3 && !expected->counts; bin++)
             hash = mix(hash, sum_bits(partial->sums[bin]));
     }
