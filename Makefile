@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make demo` and `make test` need nothing but git, make and a C compiler: on Debian and Ubuntu they install the rest.
+# Git, make and a C compiler are enough: on Debian and Ubuntu all but `make format` install the rest.
 # WERROR=1 makes warnings errors. BUILD names the build folder.
 
 MAKEFLAGS += --no-print-directory
@@ -7,16 +7,19 @@ BUILD ?= build/release
 WERROR ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test build format lint clean
+.PHONY: help demo test prove build bench bench-torch format lint clean
 
 help:
-	@echo "make demo    train a classifier on Fashion-MNIST in float16, with a dynamic loss scale"
-	@echo "make test    build everything and run the whole test suite"
-	@echo "make build   build the libraries and the command"
-	@echo "make format  lay out the sources with clang-format"
-	@echo "make lint    check layout, clang-tidy and cppcheck"
-	@echo "make clean   remove $(BUILD)"
-	@echo "The first two install what is missing (Debian, Ubuntu); scripts/packages lists what and why."
+	@echo "make demo         train a classifier on Fashion-MNIST in float16, with a dynamic loss scale"
+	@echo "make test         build everything and run the whole test suite"
+	@echo "make prove        try every 16- and 32-bit input and every short sequence of calls (docs/verification.md)"
+	@echo "make bench        measure beside what this machine can do (docs/performance.md; ARGS=--quick: a smoke run)"
+	@echo "make bench-torch  compare with PyTorch, which it installs: several GB (TORCH_VENV=FOLDER: one that has it)"
+	@echo "make build        build the libraries and the command"
+	@echo "make format       lay out the sources with clang-format"
+	@echo "make lint         check layout, clang-tidy and cppcheck"
+	@echo "make clean        remove $(BUILD)"
+	@echo "What is missing is installed first (Debian, Ubuntu; not by format): scripts/packages lists what and why."
 
 # A folder that has the tests keeps them.
 build:
@@ -35,6 +38,23 @@ test:
 	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON -DGSC_WERROR=$(WERROR)
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
+
+prove:
+	@scripts/install run test
+	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON
+	cmake --build $(BUILD) -j $(JOBS) --target prove_kernels prove_sequences
+	$(BUILD)/tests/prove/prove_kernels
+	$(BUILD)/tests/model/prove_sequences
+
+bench:
+	@scripts/install run
+	@scripts/configure $(BUILD) -DGSC_BUILD_BENCH=ON $$(test -e $(BUILD)/CMakeCache.txt || echo -DGSC_BUILD_TESTS=OFF)
+	cmake --build $(BUILD) -j $(JOBS) --target bench
+	$(BUILD)/bench/bench --json $(BUILD)/bench.json $(ARGS)
+
+bench-torch: build
+	@test -n "$(TORCH_VENV)" || scripts/install torch
+	@bench/torch/run $(BUILD) $(ARGS)
 
 format:
 	@scripts/lint format
