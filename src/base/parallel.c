@@ -194,7 +194,7 @@ static int thread_count(void)
     return known;
 }
 
-bool gsc_parallel_is_one_thread(void) { return !host_loop.fn && thread_count() == 1; }
+int gsc_parallel_threads(void) { return host_loop.fn ? MAX_THREADS : thread_count(); }
 
 /* A host's loop runs each index on a thread of its own choice, so each sets the environment for itself. */
 static void run_one(void *ctx, size_t index)

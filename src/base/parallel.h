@@ -3,9 +3,7 @@
 #ifndef GSC_BASE_PARALLEL_H
 #define GSC_BASE_PARALLEL_H
 
-#include <stdbool.h>
-
-/* Cutting a loop into tasks would gain nothing. */
-bool gsc_parallel_is_one_thread(void);
+/* How many threads may work on a loop; of a host's loop nobody knows, so many. */
+int gsc_parallel_threads(void);
 
 #endif

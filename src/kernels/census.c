@@ -70,7 +70,7 @@ static size_t join(const gsc_run *runs, size_t n, size_t element_size, gsc_run *
     for (size_t k = 0; k < n; k++) {
         if (runs[k].count == 0)
             continue;
-        if (runs[k].data == end)
+        if (count > 0 && runs[k].data == end)
             joined[count - 1].count += runs[k].count;
         else
             joined[count++] = runs[k];

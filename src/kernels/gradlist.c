@@ -17,7 +17,7 @@ void gsc_gradlist_init(gsc_gradlist *list)
 
 static gsc_status reserve_views(gsc_gradlist *list, size_t n)
 {
-    size_t capacity = 2 * GSC_FEW, bytes_per_tensor = sizeof(gsc_view);
+    size_t capacity = (size_t)2 * GSC_FEW, bytes_per_tensor = sizeof(gsc_view);
     while (capacity < n && capacity <= SIZE_MAX / 2 / bytes_per_tensor)
         capacity *= 2;
     gsc_view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);

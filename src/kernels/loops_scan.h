@@ -7,8 +7,8 @@
 
 enum {
     VECTORS = 4,    /* with a maximum each */
-    AHEAD = 4096,   /* bytes: what long runs ask for before they read it */
-    LONG = 1 << 18, /* bytes: more than lies in the near caches, where asking costs more than it brings */
+    LONG = 1 << 22, /* bytes: more than caches near by hold, where asking costs more than it brings */
+    AHEAD = 4096,   /* bytes between what is asked for and what is read */
     LINE = 64
 };
 
@@ -30,15 +30,16 @@ INLINE uint64_t double_bits(double value)
 INLINE int32_t magnitude_f32(float value) { return (int32_t)(gsc_float_bits(value) & 0x7fffffffu); }
 INLINE int64_t magnitude_f64(double value) { return (int64_t)(double_bits(value) & 0x7fffffffffffffffu); }
 
-INLINE void prefetch_vectors(const void *x)
+INLINE void prefetch(const void *x, size_t bytes)
 {
-    for (size_t byte = 0; byte < VECTORS * GSC_VECTOR; byte += LINE)
-        __builtin_prefetch((const char *)x + AHEAD + byte);
+    for (size_t byte = 0; byte < bytes; byte += LINE)
+        __builtin_prefetch((const char *)x + byte);
 }
 
 /* scan_runs_KIND: all runs through scan_vector_KIND, several vectors a step, and the rest through scan_one_KIND, whose
- * maximum it returns. */
-#define DEFINE_SCAN_RUNS(kind, element, real)                                                                          \
+ * maximum it returns. Long runs are asked for `burst` bytes at a time: many where memory is all that limits, few where
+ * there is arithmetic meanwhile. */
+#define DEFINE_SCAN_RUNS(kind, element, real, burst)                                                                   \
     INLINE int64_t scan_runs_##kind(const gsc_run *runs, size_t n_runs, real r, bool store, seen_##kind *seen)         \
     {                                                                                                                  \
         const size_t one = GSC_VECTOR / sizeof(element), step = VECTORS * one;                                         \
@@ -46,10 +47,12 @@ INLINE void prefetch_vectors(const void *x)
         for (size_t k = 0; k < n_runs; k++) {                                                                          \
             element *x = runs[k].data;                                                                                 \
             size_t n = runs[k].count, steps = n - n % step, whole = n - n % one, i = 0;                                \
-            for (size_t far = n >= LONG / sizeof *x ? steps : 0; i < far; i += step) {                                 \
-                prefetch_vectors(x + i);                                                                               \
-                for (size_t v = 0; v < VECTORS; v++)                                                                   \
-                    scan_vector_##kind(x + i + v * one, r, store, seen, v);                                            \
+            const size_t part = (burst) / sizeof *x;                                                                   \
+            for (size_t far = n >= LONG / sizeof *x ? n - n % part : 0; i < far; i += part) {                          \
+                prefetch((const char *)(x + i) + AHEAD, burst);                                                        \
+                for (size_t j = i; j < i + part; j += step)                                                            \
+                    for (size_t v = 0; v < VECTORS; v++)                                                               \
+                        scan_vector_##kind(x + j + v * one, r, store, seen, v);                                        \
             }                                                                                                          \
             for (; i < steps; i += step)                                                                               \
                 for (size_t v = 0; v < VECTORS; v++)                                                                   \
@@ -97,16 +100,17 @@ INLINE void scan_vector_f32(float *x, float r, bool store, seen_f32 *seen, size_
     seen->max[v] = larger_f32((bits_f32)y & INT32_MAX, seen->max[v]);
 }
 
-DEFINE_SCAN_RUNS(f32, float, float)
+DEFINE_SCAN_RUNS(f32, float, float, 8192)
 
 INLINE uint64_t scan_f32(const gsc_run *runs, size_t n_runs, float r, bool store)
 {
     seen_f32 seen = {.max = {{0}}};
     int64_t max = scan_runs_f32(runs, n_runs, r, store, &seen);
     bits_f32 all = larger_f32(larger_f32(seen.max[0], seen.max[1]), larger_f32(seen.max[2], seen.max[3]));
+    int32_t seen_max = 0;
     for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
-        max = all[lane] > max ? all[lane] : max;
-    return (uint64_t)max;
+        seen_max = all[lane] > seen_max ? all[lane] : seen_max;
+    return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
 INLINE int64_t scan_one_f64(double *x, double r, bool store)
@@ -145,7 +149,7 @@ INLINE void scan_vector_f64(double *x, double r, bool store, seen_f64 *seen, siz
 #endif
 }
 
-DEFINE_SCAN_RUNS(f64, double, double)
+DEFINE_SCAN_RUNS(f64, double, double, 8192)
 
 /* Whether a NaN has been lost. */
 INLINE bool lost_nan_f64(const seen_f64 *seen)
@@ -242,16 +246,17 @@ INLINE void scan_vector_bf16(uint16_t *x, float r, bool store, seen_bf16 *seen, 
     seen->max[v] = larger_halves((halves)pairs & INT16_MAX, seen->max[v]);
 }
 
-DEFINE_SCAN_RUNS(bf16, uint16_t, float)
+DEFINE_SCAN_RUNS(bf16, uint16_t, float, 256)
 
 INLINE uint64_t scan_bf16(const gsc_run *runs, size_t n_runs, float r, bool store)
 {
     seen_bf16 seen = {.max = {{0}}};
     int64_t max = scan_runs_bf16(runs, n_runs, r, store, &seen);
     halves all = larger_halves(larger_halves(seen.max[0], seen.max[1]), larger_halves(seen.max[2], seen.max[3]));
+    int16_t seen_max = 0;
     for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
-        max = all[lane] > max ? all[lane] : max;
-    return (uint64_t)max;
+        seen_max = all[lane] > seen_max ? all[lane] : seen_max;
+    return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
 GSC_TARGET static inline void widen_f16(const uint16_t *x, float *y, size_t n)
@@ -316,7 +321,7 @@ INLINE size_t scan_eights_f16(uint16_t *x, size_t n, float r, bool store, int16_
     for (size_t i = 0; i < whole; i += EIGHT) {
         __m128i *at = (__m128i *)(void *)(x + i);
         if (n >= LONG / sizeof *x && i % (LINE / sizeof *x) == 0)
-            __builtin_prefetch((const char *)at + AHEAD);
+            prefetch((const char *)at + AHEAD, LINE);
         __m256 y = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(at)), factor);
         __m128i rounded = _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
         if (store)

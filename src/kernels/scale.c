@@ -150,7 +150,8 @@ static products *const of_pair[GSC_KINDS][GSC_KINDS] = {
 
 /* A checked pair on its way. */
 typedef struct job {
-    gsc_layout in, out;   /* in the same order */
+    gsc_layout in, out; /* in the same order */
+    products *multiply;
     bool in_run, out_run; /* one element beside the other */
     double factor;
     size_t elements, elements_per_task;
@@ -162,7 +163,7 @@ static void scale_run(const job *all, const void *in, void *out, size_t count)
     gsc_kind kind = all->in.kind;
     bool same_kind = kind == all->out.kind, copies = all->factor == 1.0 && same_kind; /* signalling NaNs stay */
     if (!same_kind || (count < LEAST_FOR_KERNEL && !copies)) {
-        of_pair[kind][all->out.kind](in, out, count, all->factor);
+        all->multiply(in, out, count, all->factor);
         return;
     }
     if (out != in)
@@ -217,6 +218,9 @@ void gsc_scale_apply(const DLTensor *in, const DLTensor *out, double factor)
     job all; /* layouts are large, and one element notices */
     all.elements = count_elements(in);
     if (all.elements == 0 || !gsc_kind_of(in->dtype, &in_kind) || !gsc_kind_of(out->dtype, &out_kind))
+        return;
+    all.multiply = of_pair[in_kind][out_kind];
+    if (!all.multiply) /* the check refuses it */
         return;
     gsc_layout_logical(in, in_kind, &all.in);
     gsc_layout_logical(out, out_kind, &all.out);

@@ -10,8 +10,9 @@
 
 enum {
     MOST_TASKS = 256,
-    MOST_RUNS = 64,   /* of one kernel call */
-    SHORTEST_ROW = 64 /* rows of a strided tensor that go to the kernel as they lie; shorter ones are packed */
+    TASKS_PER_THREAD = 8, /* so that none waits long for the last; larger ones read memory faster */
+    MOST_RUNS = 64,       /* of one kernel call */
+    SHORTEST_ROW = 64     /* rows of a strided tensor that go to the kernel as they lie; shorter ones are packed */
 };
 
 typedef struct shared {
@@ -33,8 +34,9 @@ typedef struct batch {
 
 size_t gsc_task_split(size_t elements, size_t *elements_per_task)
 {
-    size_t tasks = elements / GSC_TASK_LEAST;
-    tasks = tasks < 2 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
+    size_t threads = (size_t)gsc_parallel_threads(), tasks = elements / GSC_TASK_LEAST;
+    size_t most = threads < MOST_TASKS / TASKS_PER_THREAD ? threads * TASKS_PER_THREAD : MOST_TASKS;
+    tasks = tasks < 2 || threads == 1 ? 1 : tasks > most ? most : tasks;
     *elements_per_task = elements / tasks + (elements % tasks != 0);
     return tasks;
 }
@@ -173,7 +175,7 @@ void gsc_sweep_run(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
     shared all = {.sweep = sweep};
     size_t tasks = gsc_task_split(sweep->list->elements, &all.elements_per_task);
-    if (tasks == 1 || gsc_parallel_is_one_thread()) {
+    if (tasks == 1) {
         sweep_alone(sweep, max_bits);
         return;
     }

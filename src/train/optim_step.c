@@ -68,7 +68,7 @@ static gsc_update_kernel *kernel_of(const gsc_update_kernels *kernels, gsc_optim
     return param->state[0].data ? kernels->sgd_momentum[param->is_double] : kernels->sgd[param->is_double];
 }
 
-static void *elements_of(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
+static void *elements_of(const DLTensor *tensor) { return &((char *)tensor->data)[tensor->byte_offset]; }
 
 static bool matches(const gsc_optim_param *param, const DLTensor *tensor)
 {
@@ -180,7 +180,7 @@ __attribute__((always_inline)) static inline void fetch_work(const gsc_update *u
 static void run_task(void *ctx, size_t index)
 {
     const sweep *all = ctx;
-    size_t begin = index * TASK, end = all->elements - begin < 2 * TASK ? all->elements : begin + TASK;
+    size_t begin = index * TASK, end = all->elements - begin < (size_t)2 * TASK ? all->elements : begin + TASK;
     for (size_t i = find(all, begin); begin < end; i++) {
         const gsc_optim_work *work = &all->work[i];
         if (all->count - i > WORK_AHEAD)

@@ -99,11 +99,64 @@ static void test_a_scaler_may_change_its_thread(void **state)
     rig_stop(&r);
 }
 
+static gsc_status no_step(void *ctx)
+{
+    (void)ctx;
+    return GSC_OK;
+}
+
+static size_t loops; /* that were asked for */
+
+static void counting_loop(void *host, size_t count, gsc_task *task, void *ctx)
+{
+    (void)host;
+    loops++;
+    for (size_t i = 0; i < count; i++)
+        task(ctx, i);
+}
+
+/* Rule 15: waking a thread costs more than some ten thousand elements, in one tensor or in a thousand. */
+static void test_little_work_asks_no_thread(void **state)
+{
+    (void)state;
+    enum { LITTLE = 65535, EACH = 60 };
+    float *data = calloc(2 * LITTLE, sizeof *data);
+    assert_non_null(data);
+    gsc_buffer buffers[LITTLE / EACH];
+    for (size_t i = 0; i < LITTLE / EACH; i++)
+        buffers[i] = (gsc_buffer){data + 2 * i * EACH, EACH, GSC_FLOAT32, NULL};
+    const gsc_buffer little = {data, LITTLE, GSC_FLOAT32, NULL}, much = {data, LITTLE + 1, GSC_FLOAT32, NULL};
+    gsc_set_parallel_for(counting_loop, NULL);
+    for (int k = 0; k < 3; k++) {
+        const gsc_buffer *list = k == 0 ? buffers : k == 1 ? &little : &much;
+        size_t n = k == 0 ? LITTLE / EACH : 1;
+        gsc_optimizer *optimizer;
+        assert_ok(gsc_optimizer_from_buffers(list, n, no_step, NULL, &optimizer));
+        gsc_scaler *scaler;
+        assert_ok(gsc_scaler_create(NULL, &scaler));
+        loops = 0;
+        double norm;
+        assert_ok(gsc_scaler_unscale(scaler, optimizer));
+        assert_ok(gsc_scaler_clip_grad_norm(scaler, optimizer, 1, 2, &norm));
+        assert_ok(gsc_scaler_step(scaler, optimizer, NULL, NULL));
+        assert_ok(gsc_scaler_update(scaler));
+        if (k < 2)
+            assert_int_equal(loops, 0);
+        else
+            assert_true(loops > 0);
+        gsc_scaler_destroy(scaler);
+        gsc_optimizer_free(optimizer);
+    }
+    gsc_set_parallel_for(NULL, NULL);
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_scalers_in_two_threads),
         cmocka_unit_test(test_a_scaler_may_change_its_thread),
+        cmocka_unit_test(test_little_work_asks_no_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ done
 
 if with_train; then
     (cd "$BUILD" && ctest -N) | sed -n 's/^ *Test *#[0-9]*: //p' >"$WORK/tests"
-    grep -oE '`(core|internal|train|package|cli)_[a-z_]+' "$SOURCE/README.md" | tr -d '`' | while read -r test; do
+    grep -oE '`(core|internal|train|package|cli|prove|model)_[a-z_]+' "$SOURCE/README.md" | tr -d '`' | while read -r test; do
         case $test in
         *_) wanted="^$test" ;; # `core_*`
         *) wanted="^$test\$" ;;
