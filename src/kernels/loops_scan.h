@@ -7,8 +7,10 @@
 
 enum {
     VECTORS = 4,    /* with a maximum each */
-    LONG = 1 << 22, /* bytes: more than caches near by hold, where asking costs more than it brings */
+    LONG = 1 << 21, /* bytes: more than caches near by hold, where asking costs more than it brings */
     AHEAD = 4096,   /* bytes between what is asked for and what is read */
+    SOON = 8,       /* runs before their turn, they are asked for, */
+    SHORT = 256,    /* with that many bytes: processors do not guess where the next small tensor lies */
     LINE = 64
 };
 
@@ -36,6 +38,12 @@ INLINE void prefetch(const void *x, size_t bytes)
         __builtin_prefetch((const char *)x + byte);
 }
 
+INLINE void prefetch_run(const gsc_run *run, size_t element_size)
+{
+    size_t bytes = run->count * element_size;
+    prefetch(run->data, bytes < SHORT ? bytes : SHORT);
+}
+
 /* scan_runs_KIND: all runs through scan_vector_KIND, several vectors a step, and the rest through scan_one_KIND, whose
  * maximum it returns. Long runs are asked for `burst` bytes at a time: many where memory is all that limits, few where
  * there is arithmetic meanwhile. */
@@ -45,6 +53,8 @@ INLINE void prefetch(const void *x, size_t bytes)
         const size_t one = GSC_VECTOR / sizeof(element), step = VECTORS * one;                                         \
         int64_t max = 0;                                                                                               \
         for (size_t k = 0; k < n_runs; k++) {                                                                          \
+            if (k + SOON < n_runs)                                                                                     \
+                prefetch_run(&runs[k + SOON], sizeof(element));                                                        \
             element *x = runs[k].data;                                                                                 \
             size_t n = runs[k].count, steps = n - n % step, whole = n - n % one, i = 0;                                \
             const size_t part = (burst) / sizeof *x;                                                                   \

@@ -10,7 +10,8 @@
 
 enum {
     MOST_TASKS = 256,
-    TASKS_PER_THREAD = 8, /* so that none waits long for the last; larger ones read memory faster */
+    TASKS_PER_THREAD = 8, /* so that none waits long for the last, but not in parts of fewer than */
+    TASK_FINE = 1 << 20,  /* elements: larger ones read memory faster */
     MOST_RUNS = 64,       /* of one kernel call */
     SHORTEST_ROW = 64     /* rows of a strided tensor that go to the kernel as they lie; shorter ones are packed */
 };
@@ -35,7 +36,9 @@ typedef struct batch {
 size_t gsc_task_split(size_t elements, size_t *elements_per_task)
 {
     size_t threads = (size_t)gsc_parallel_threads(), tasks = elements / GSC_TASK_LEAST;
-    size_t most = threads < MOST_TASKS / TASKS_PER_THREAD ? threads * TASKS_PER_THREAD : MOST_TASKS;
+    size_t most = elements / TASK_FINE < threads * TASKS_PER_THREAD ? elements / TASK_FINE : threads * TASKS_PER_THREAD;
+    most = most < threads ? threads : most;
+    most = most < MOST_TASKS ? most : MOST_TASKS;
     tasks = tasks < 2 || threads == 1 ? 1 : tasks > most ? most : tasks;
     *elements_per_task = elements / tasks + (elements % tasks != 0);
     return tasks;
