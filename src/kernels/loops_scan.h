@@ -140,6 +140,16 @@ typedef struct seen_f64 {
 #endif
 } seen_f64;
 
+INLINE bits_f64 larger_f64(bits_f64 a, bits_f64 b)
+{
+#ifdef GSC_MAX_I64
+    return GSC_MAX_I64(a, b);
+#else
+    bits_f64 greater = a > b;
+    return (a & greater) | (b & ~greater);
+#endif
+}
+
 INLINE void scan_vector_f64(double *x, double r, bool store, seen_f64 *seen, size_t v)
 {
     vector_f64 y;
@@ -151,11 +161,8 @@ INLINE void scan_vector_f64(double *x, double r, bool store, seen_f64 *seen, siz
 #ifdef GSC_MAX_F64
     seen->max[v] = GSC_MAX_F64((vector_f64)magnitude, seen->max[v]);
     seen->sum[v] += (vector_f64)magnitude;
-#elif defined(GSC_MAX_I64)
-    seen->max[v] = GSC_MAX_I64(magnitude, seen->max[v]);
 #else
-    bits_f64 greater = magnitude > seen->max[v];
-    seen->max[v] = (magnitude & greater) | (seen->max[v] & ~greater);
+    seen->max[v] = larger_f64(magnitude, seen->max[v]);
 #endif
 }
 
@@ -178,12 +185,15 @@ INLINE bool lost_nan_f64(const seen_f64 *seen)
 
 INLINE int64_t max_f64(const seen_f64 *seen)
 {
+#ifdef GSC_MAX_F64
+    bits_f64 all =
+        (bits_f64)GSC_MAX_F64(GSC_MAX_F64(seen->max[0], seen->max[1]), GSC_MAX_F64(seen->max[2], seen->max[3]));
+#else
+    bits_f64 all = larger_f64(larger_f64(seen->max[0], seen->max[1]), larger_f64(seen->max[2], seen->max[3]));
+#endif
     int64_t max = 0;
-    for (size_t k = 0; k < VECTORS; k++)
-        for (size_t lane = 0; lane < sizeof seen->max[k] / sizeof seen->max[k][0]; lane++) {
-            int64_t bits = ((bits_f64)seen->max[k])[lane];
-            max = bits > max ? bits : max;
-        }
+    for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
+        max = all[lane] > max ? all[lane] : max;
     return max;
 }
 
