@@ -67,7 +67,7 @@ static void measure_time(bench *b, size_t n, int threads)
                      .threads = threads,
                      .beside = "read g; p, g, m, v",
                      .sense = BENCH_COST,
-                     .bar = 1.15 /* issue 3 */};
+                     .bar = 1.15 /* docs/performance.md */};
     if (!bench_wanted(b, &row))
         return;
     training t;
@@ -113,7 +113,8 @@ static void measure_memory(bench *b, size_t n)
                      .beside = "four arrays + 64 MiB",
                      .sense = BENCH_COST,
                      .unit = BENCH_MIB,
-                     .reference = (double)(arrays_of_adam * n * sizeof(float)) / (1024 * 1024) + 64 /* issue 3 */,
+                     .reference =
+                         (double)(arrays_of_adam * n * sizeof(float)) / (1024 * 1024) + 64 /* docs/performance.md */,
                      .bar = 1};
     if (!bench_wanted(b, &row))
         return;

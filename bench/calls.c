@@ -33,7 +33,7 @@ void bench_calls(bench *b)
                      .threads = 1,
                      .beside = "time allowed",
                      .sense = BENCH_COST,
-                     .reference = 0.3e-6, /* design.md, section 5 */
+                     .reference = 0.3e-6, /* docs/performance.md */
                      .bar = 1};
     if (!bench_wanted(b, &row))
         return;

@@ -65,7 +65,7 @@ static const function functions[] = {
     {"grad_statistics", run_statistics, "read", limit_read, 32, false},
 };
 
-/* design.md, section 5. */
+/* docs/performance.md. */
 static double bar_of(const function *f, gsc_kind kind, size_t bytes)
 {
     bool wide = kind == GSC_F32 || kind == GSC_F64;

@@ -14,7 +14,7 @@ static void measure_overflow(bench *b, const char *what, gsc_kind kind, size_t t
                      .threads = threads,
                      .beside = "clean step",
                      .sense = BENCH_COST,
-                     .bar = 2.5 /* design.md, section 5 */};
+                     .bar = 2.5 /* docs/performance.md */};
     if (!bench_wanted(b, &row))
         return;
     bench_list overflowing, clean;

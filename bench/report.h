@@ -25,7 +25,7 @@ typedef struct bench_row {
     const char *beside; /* what the reference is */
     bench_sense sense;
     bench_unit unit;
-    double bar; /* of design.md section 5; 0: none */
+    double bar; /* of docs/performance.md; 0: none */
     double ours, reference, ratio;
 } bench_row;
 

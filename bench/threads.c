@@ -17,7 +17,7 @@ static void measure_gain(bench *b, bench_store *store, size_t bytes)
                      .beside = "gain of multiply",
                      .sense = BENCH_GAIN,
                      .unit = BENCH_TIMES,
-                     .bar = 0.9 /* design.md, section 5 */};
+                     .bar = 0.9 /* docs/performance.md */};
     if (!bench_wanted(b, &row))
         return;
     elements.data = bench_store_data(store);

@@ -125,7 +125,6 @@ static gsc_status step_ready(step_attempt *attempt)
 static gsc_status step_fused(step_attempt *attempt)
 {
     gsc_scaler *scaler = attempt->scaler;
-    double r = gsc_inverse_scale(scaler);
     bool clips = attempt->clips;
     bool norm_on_the_way = clips && (attempt->p == 1.0 || attempt->p == 2.0 || isinf(attempt->p));
     gsc_norm_sums sums = {0};
@@ -136,7 +135,7 @@ static gsc_status step_fused(step_attempt *attempt)
     if (must_skip(attempt->record))
         return skip_overflow(attempt);
 
-    double coefficient = 1.0;
+    double r = gsc_inverse_scale(scaler), coefficient = 1.0; /* gsc_examine has entered the environment */
     if (clips) {
         double *norm = &attempt->result.grad_norm;
         gsc_status status = gsc_ranks_norm(scaler, r, attempt->p, norm_on_the_way ? &sums : NULL, norm);

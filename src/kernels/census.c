@@ -24,11 +24,11 @@ static void count_block(census *all, size_t first, size_t count)
 {
     _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
     const gsc_layout *layout = all->layout;
-    gsc_run run = {layout->data + first * gsc_kind_size(layout->kind), count};
-    if (layout->ndim > 1 || layout->stride[0] != 1) {
+    gsc_run run = {packed, count};
+    if (layout->ndim == 1 && layout->stride[0] == 1)
+        run.data = layout->data + first * gsc_kind_size(layout->kind);
+    else
         gsc_layout_pack(layout, first, count, packed);
-        run.data = packed;
-    }
     const gsc_kernel_table *kernels = gsc_kernels();
     if (kernels->check[layout->kind](&run, 1, all->r, NULL) < gsc_kind_infinity(layout->kind))
         return; /* as nearly all are, and a check is faster than a count */

@@ -80,9 +80,11 @@ static inline void add_run(gsc_gradlist *list, const gsc_view *view)
 static inline gsc_status take_up(gsc_gradlist *list, const char *caller)
 {
     gsc_view *view = &list->views[list->count];
-    view->first_element = list->elements;
-    if (__builtin_add_overflow(list->elements, view->count, &list->elements))
+    size_t elements;
+    if (__builtin_add_overflow(list->elements, view->count, &elements))
         return gsc_fail(GSC_ERR_VALUE, "%s: the gradients have more than 2^64 elements in all", caller);
+    view->first_element = list->elements;
+    list->elements = elements;
     list->ascending = list->ascending && (list->count == 0 || view[-1].start < view->start);
     add_run(list, view);
     list->count++;

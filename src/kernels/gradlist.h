@@ -79,7 +79,7 @@ typedef struct gsc_finding {
     double max_abs; /* of the results; NaN if one is NaN, infinity if one is infinite, 0 if there are none */
 } gsc_finding;
 
-/* x = x * r as design rule 4 has it: r is rounded to float32 once for float32, bfloat16 and float16; the product is
+/* x = x * r as docs/numbers.md has it: r is rounded to float32 once for float32, bfloat16 and float16; the product is
  * formed in float32 (float64 for float64) and rounded to the stored dtype. r == 1 writes nothing. */
 gsc_finding gsc_gradlist_unscale(const gsc_gradlist *list, double r);
 /* The same without writing: what the results would be. */

@@ -37,7 +37,7 @@ typedef uint64_t gsc_kernel(const gsc_run *runs, size_t n_runs, double factor, g
 
 typedef struct gsc_kernel_table {
     const char *isa;
-    /* y = x * factor, as design rule 4 rounds it; unscale stores y, check does not. */
+    /* y = x * factor, as docs/numbers.md rounds it; unscale stores y, check does not. */
     gsc_kernel *unscale[GSC_KINDS];
     gsc_kernel *check[GSC_KINDS];
     gsc_kernel *norm1[GSC_KINDS]; /* sum |y| */

@@ -79,7 +79,7 @@ static inline size_t gsc_usual_count(const DLTensor *tensor)
         uint64_t size = (uint64_t)tensor->shape[d]; /* a negative one is huge */
         if (tensor->strides && (uint64_t)tensor->strides[d] != count && size != 1)
             return 0;
-        if ((size - 1) >> GSC_USUAL_BITS != 0 || (count *= size) >> GSC_USUAL_BITS != 0)
+        if (size == 0 || __builtin_mul_overflow(count, size, &count) || count >> GSC_USUAL_BITS != 0)
             return 0;
     }
     return count;
@@ -88,7 +88,8 @@ static inline size_t gsc_usual_count(const DLTensor *tensor)
 /* NULL: none, or unusual. */
 static inline char *gsc_usual_start(const DLTensor *tensor)
 {
-    if (!tensor->data || tensor->byte_offset >> GSC_USUAL_BITS != 0)
+    const int top = 8 * sizeof tensor->data - 2; /* data at the end of memory could wrap around to its beginning */
+    if (!tensor->data || (uintptr_t)tensor->data >> top != 0 || tensor->byte_offset >> GSC_USUAL_BITS != 0)
         return NULL;
     return (char *)tensor->data + tensor->byte_offset;
 }
@@ -100,7 +101,7 @@ static inline bool gsc_view_usual(const DLTensor *tensor, gsc_view *out)
         return false;
     char *start = gsc_usual_start(tensor);
     size_t count = gsc_usual_count(tensor), misaligned = (uintptr_t)start & (gsc_kind_size(out->kind) - 1);
-    if (!start || count == 0 || misaligned != 0 || (uintptr_t)start >> (8 * sizeof start - 2) != 0)
+    if (!start || count == 0 || misaligned != 0)
         return false;
     out->tensor = tensor;
     out->start = start;

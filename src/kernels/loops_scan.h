@@ -9,8 +9,8 @@ enum {
     VECTORS = 4,    /* with a maximum each */
     LONG = 1 << 21, /* bytes: more than caches near by hold, where asking costs more than it brings */
     AHEAD = 4096,   /* bytes between what is asked for and what is read */
-    SOON = 8,       /* runs before their turn, they are asked for, */
-    SHORT = 256,    /* with that many bytes: processors do not guess where the next small tensor lies */
+    SOON = 8,       /* runs before its turn a run is asked for: nobody guesses where the next small tensor lies */
+    SHORT = 256,    /* bytes of it that are asked for then */
     LINE = 64
 };
 
@@ -32,16 +32,17 @@ INLINE uint64_t double_bits(double value)
 INLINE int32_t magnitude_f32(float value) { return (int32_t)(gsc_float_bits(value) & 0x7fffffffu); }
 INLINE int64_t magnitude_f64(double value) { return (int64_t)(double_bits(value) & 0x7fffffffffffffffu); }
 
-INLINE void prefetch(const void *x, size_t bytes)
+/* Addresses, since no pointer may point beyond its array. */
+INLINE void prefetch(uintptr_t address, size_t bytes)
 {
     for (size_t byte = 0; byte < bytes; byte += LINE)
-        __builtin_prefetch((const char *)x + byte);
+        __builtin_prefetch((const void *)(address + byte));
 }
 
 INLINE void prefetch_run(const gsc_run *run, size_t element_size)
 {
     size_t bytes = run->count * element_size;
-    prefetch(run->data, bytes < SHORT ? bytes : SHORT);
+    prefetch((uintptr_t)run->data, bytes < SHORT ? bytes : SHORT);
 }
 
 /* scan_runs_KIND: all runs through scan_vector_KIND, several vectors a step, and the rest through scan_one_KIND, whose
@@ -59,7 +60,7 @@ INLINE void prefetch_run(const gsc_run *run, size_t element_size)
             size_t n = runs[k].count, steps = n - n % step, whole = n - n % one, i = 0;                                \
             const size_t part = (burst) / sizeof *x;                                                                   \
             for (size_t far = n >= LONG / sizeof *x ? n - n % part : 0; i < far; i += part) {                          \
-                prefetch((const char *)(x + i) + AHEAD, burst);                                                        \
+                prefetch((uintptr_t)(x + i) + AHEAD, burst);                                                           \
                 for (size_t j = i; j < i + part; j += step)                                                            \
                     for (size_t v = 0; v < VECTORS; v++)                                                               \
                         scan_vector_##kind(x + j + v * one, r, store, seen, v);                                        \
@@ -341,7 +342,7 @@ INLINE size_t scan_eights_f16(uint16_t *x, size_t n, float r, bool store, int16_
     for (size_t i = 0; i < whole; i += EIGHT) {
         __m128i *at = (__m128i *)(void *)(x + i);
         if (n >= LONG / sizeof *x && i % (LINE / sizeof *x) == 0)
-            prefetch((const char *)at + AHEAD, LINE);
+            prefetch((uintptr_t)at + AHEAD, LINE);
         __m256 y = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(at)), factor);
         __m128i rounded = _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
         if (store)

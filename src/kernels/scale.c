@@ -176,13 +176,13 @@ static void scale_run(const job *all, const void *in, void *out, size_t count)
 static void scale_strided(const job *all, size_t first, size_t count)
 {
     _Alignas(64) unsigned char in_packed[CHUNK * sizeof(double)], out_packed[CHUNK * sizeof(double)];
-    const void *from = all->in.data + first * gsc_kind_size(all->in.kind);
-    void *to = all->out.data + first * gsc_kind_size(all->out.kind);
-    if (!all->in_run) {
+    const void *from = in_packed;
+    if (all->in_run)
+        from = all->in.data + first * gsc_kind_size(all->in.kind);
+    else
         gsc_layout_pack(&all->in, first, count, in_packed);
-        from = in_packed;
-    }
-    scale_run(all, from, all->out_run ? to : out_packed, count);
+    void *to = all->out_run ? all->out.data + first * gsc_kind_size(all->out.kind) : (char *)out_packed;
+    scale_run(all, from, to, count);
     if (!all->out_run)
         gsc_layout_unpack(&all->out, first, count, out_packed);
 }

@@ -165,6 +165,51 @@ static void test_results_are_the_same_and_it_is_restored(void **state)
     gsc_scaler_destroy(usual.scaler);
 }
 
+static gsc_status keep_multiplier(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling, double *value,
+                                  bool *has_value)
+{
+    (void)args, (void)value, (void)has_value;
+    ((fake_optimizer *)self)->last_scaling = *scaling; /* no arithmetic: the environment may trap */
+    return GSC_OK;
+}
+
+/* The multiplier of a scale-aware step is 1/scale rounded to nearest, with and without clipping on top. */
+static void test_multipliers_are_the_same(void **state)
+{
+    (void)state;
+    const double third = 1.0 / 3.0, norm = (double)(3.0f * (float)third);
+    for (size_t i = 0; i < sizeof environments / sizeof *environments; i++)
+        for (int clips = 0; clips < 2; clips++) {
+            gsc_scaler_options options = options_of(3, 1000);
+            gsc_scaler *scaler = new_scaler(&options);
+            float grad = 3;
+            fake_optimizer optimizer;
+            fake_init(&optimizer);
+            fake_add(&optimizer, GSC_FLOAT32, NULL, &grad, 1, "w");
+            optimizer.base.step_scaled = keep_multiplier;
+            const gsc_step_args args = {.clip_norm = clips ? 0.1 : 0};
+            fenv_t before;
+            fegetenv(&before);
+            environments[i]();
+            int raised = fetestexcept(FE_ALL_EXCEPT);
+            gsc_status status = gsc_scaler_step(scaler, &optimizer.base, &args, NULL);
+            gsc_status second = gsc_scaler_update(scaler);
+            gsc_status third_status = gsc_scaler_step(scaler, &optimizer.base, NULL, NULL);
+            int raised_after = fetestexcept(FE_ALL_EXCEPT);
+            fesetenv(&before);
+            assert_int_equal(status, GSC_OK);
+            assert_int_equal(second, GSC_OK);
+            assert_int_equal(third_status, GSC_OK);
+            assert_int_equal(raised_after, raised); /* the library's own exceptions are nobody's business */
+            assert_exact(optimizer.last_scaling.multiplier, third);
+            gsc_scaler_rearm(scaler, &optimizer.base);
+            assert_ok(gsc_scaler_step(scaler, &optimizer.base, &args, NULL));
+            double expected = clips ? third * (0.1 / (norm + 1e-6)) : third;
+            assert_exact(optimizer.last_scaling.multiplier, expected);
+            gsc_scaler_destroy(scaler);
+        }
+}
+
 /* Numbers are rounded to nearest in create, setters and load, whatever the caller's rounding. */
 static void test_options_and_states(void **state)
 {
@@ -255,6 +300,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results_are_the_same_and_it_is_restored),
+        cmocka_unit_test(test_multipliers_are_the_same),
         cmocka_unit_test(test_options_and_states),
         cmocka_unit_test(test_a_callback_may_change_it),
         cmocka_unit_test(test_numbers_that_are_refused),

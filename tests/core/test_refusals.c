@@ -169,8 +169,9 @@ static void test_device_not_served(void **state)
 static void test_malformed_tensors(void **state)
 {
     (void)state;
-    static int64_t negative[] = {-1}, huge[] = {INT64_MAX, INT64_MAX}, mixed[] = {INT64_MAX, 4};
-    for (int i = 0; i < 6; i++) {
+    static int64_t negative[] = {-1}, huge[] = {INT64_MAX, INT64_MAX}, mixed[] = {INT64_MAX, 4},
+                   wrapping[] = {548126533074, 33654171}; /* 2^64 + 38 */
+    for (int i = 0; i < 8; i++) {
         refusal t;
         refusal_start(&t, GSC_FLOAT32, 2);
         switch (i) {
@@ -182,7 +183,11 @@ static void test_malformed_tensors(void **state)
             t.grad->ndim = 2;
             t.grad->shape = huge;
             break;
-        default: t.grad->ndim = 2; t.grad->shape = mixed;
+        case 5:
+            t.grad->data = (void *)(UINTPTR_MAX - 4095); /* ends behind the end of memory */
+            t.grad->byte_offset = 8192;
+            break;
+        default: t.grad->ndim = 2; t.grad->shape = i == 6 ? wrapping : mixed;
         }
         assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
     }

@@ -467,6 +467,17 @@ static void test_too_many(void **state)
     DLTensor tensor = tensor_over(&data, GSC_FLOAT32, 1, &often, &zero);
     expect_ok(gsc_gradlist_add(&list, &tensor, 0, &reads));
     expect_error(GSC_ERR_MEMORY, gsc_gradlist_finish(&list, true), "norm");
+    /* 128 of them are 2^64 elements. */
+    refused = &tensor;
+    const gsc_gradlist_source source = {.tensor = tensor_of_each};
+    expect_ok(gsc_gradlist_begin(&list, 200));
+    for (size_t i = 0; i < 64; i++)
+        expect_ok(gsc_gradlist_add_each(&list, 2, &source, &reads));
+    for (size_t i = 0; i < 64; i++)
+        expect_ok(gsc_gradlist_add(&list, &tensor, i, &reads));
+    expect_error(GSC_ERR_VALUE, gsc_gradlist_add(&list, &tensor, 128, &reads), "more than 2^64 elements");
+    expect_error(GSC_ERR_VALUE, gsc_gradlist_add_each(&list, 2, &source, &reads), "more than 2^64 elements");
+    assert_int_equal(list.count, 128);
     gsc_gradlist_free(&list);
 }
 
