@@ -63,12 +63,13 @@ static gsc_optim_rule adam_rule(gsc_optim_kind kind, const gsc_param_group *grou
 static gsc_update_kernel *kernel_of(const gsc_update_kernels *kernels, gsc_optim_kind kind,
                                     const gsc_optim_param *param)
 {
-    if (kind != GSC_OPTIM_SGD)
-        return kernels->adam[param->is_double];
-    return param->state[0].data ? kernels->sgd_momentum[param->is_double] : kernels->sgd[param->is_double];
+    gsc_update_kernel *const *by_type = kind != GSC_OPTIM_SGD  ? kernels->adam
+                                        : param->state[0].data ? kernels->sgd_momentum
+                                                               : kernels->sgd;
+    return by_type[param->is_double];
 }
 
-static void *elements_of(const DLTensor *tensor) { return &((char *)tensor->data)[tensor->byte_offset]; }
+static void *elements_of(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
 
 static bool matches(const gsc_optim_param *param, const DLTensor *tensor)
 {
