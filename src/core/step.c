@@ -52,30 +52,20 @@ static gsc_status optimizer_failed(const char *what, gsc_status status, bool has
                     gsc_status_name(status), (int)status);
 }
 
-static gsc_status call_step(step_attempt *attempt)
+/* scaling NULL: the plain step. */
+static gsc_status call_step(step_attempt *attempt, const gsc_grad_scaling *scaling)
 {
     gsc_step_result *result = &attempt->result;
     const gsc_optimizer *optimizer = attempt->optimizer;
-    gsc_env_leave(attempt->scaler); /* what follows is no arithmetic */
-    bool was_in_env = gsc_callback_begin_step(attempt->scaler);
-    uint64_t messages = gsc_message_count();
-    gsc_status status = optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
-    gsc_callback_end(attempt->scaler, was_in_env);
-    return status == GSC_OK ? GSC_OK : optimizer_failed("step", status, gsc_message_count() != messages);
-}
-
-static gsc_status call_step_scaled(step_attempt *attempt, double multiplier)
-{
-    const gsc_grad_scaling scaling = {.multiplier = multiplier};
-    gsc_step_result *result = &attempt->result;
-    const gsc_optimizer *optimizer = attempt->optimizer;
-    gsc_env_leave(attempt->scaler);
-    bool was_in_env = gsc_callback_begin(attempt->scaler);
+    (void)gsc_callback_begin_step(attempt->scaler);
     uint64_t messages = gsc_message_count();
     gsc_status status =
-        optimizer->step_scaled(optimizer->self, attempt->args, &scaling, &result->value, &result->has_value);
-    gsc_callback_end(attempt->scaler, was_in_env);
-    return status == GSC_OK ? GSC_OK : optimizer_failed("step_scaled", status, gsc_message_count() != messages);
+        scaling ? optimizer->step_scaled(optimizer->self, attempt->args, scaling, &result->value, &result->has_value)
+                : optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
+    gsc_callback_end(attempt->scaler, false); /* no arithmetic follows */
+    if (status == GSC_OK)
+        return GSC_OK;
+    return optimizer_failed(scaling ? "step_scaled" : "step", status, gsc_message_count() != messages);
 }
 
 static void finish(step_attempt *attempt, gsc_outcome outcome)
@@ -109,7 +99,7 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
         GSC_TRY(collected ? gsc_clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
                           : gsc_clip_unscaled(scaler, attempt->optimizer, max_norm, attempt->p, caller, norm));
     }
-    GSC_TRY(call_step(attempt));
+    GSC_TRY(call_step(attempt, NULL));
     finish(attempt, attempt->record->has_grads ? GSC_STEPPED : GSC_NO_GRADS);
     return GSC_OK;
 }
@@ -145,11 +135,12 @@ static gsc_status step_fused(step_attempt *attempt)
     }
     if (!attempt->record->has_grads) {
         attempt->record->stage = GSC_STAGE_UNSCALED;
-        GSC_TRY(call_step(attempt));
+        GSC_TRY(call_step(attempt, NULL));
         finish(attempt, GSC_NO_GRADS);
         return GSC_OK;
     }
-    GSC_TRY(call_step_scaled(attempt, gsc_fpenv_pin(r * coefficient)));
+    const gsc_grad_scaling scaling = {.multiplier = gsc_fpenv_pin(r * coefficient)};
+    GSC_TRY(call_step(attempt, &scaling));
     finish(attempt, GSC_STEPPED);
     return GSC_OK;
 }
@@ -161,7 +152,7 @@ static gsc_status step_disabled(step_attempt *attempt)
     if (attempt->clips)
         GSC_TRY(gsc_clip_unscaled(scaler, attempt->optimizer, attempt->args->clip_norm, attempt->p, caller,
                                   &attempt->result.grad_norm));
-    GSC_TRY(call_step(attempt));
+    GSC_TRY(call_step(attempt, NULL));
     scaler->stats.steps++;
     return GSC_OK;
 }
