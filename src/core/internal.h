@@ -82,10 +82,17 @@ void gsc_emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc
 
 /* options.c */
 gsc_status gsc_options_check(gsc_scaler_options *options); /* rounds the limits and init_scale */
-gsc_status gsc_check_reserved(const uint64_t *reserved, size_t n, const char *caller, const char *name);
+enum { GSC_RESERVED = 8 };                                 /* words at the end of a struct that must be zero */
+gsc_status gsc_refuse_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller, const char *name);
 /* `name` is the struct's in messages. */
-#define GSC_CHECK_RESERVED(object, caller, name)                                                                       \
-    gsc_check_reserved((object)->reserved, sizeof(object)->reserved / sizeof(object)->reserved[0], caller, name)
+static inline gsc_status gsc_check_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller, const char *name)
+{
+    uint64_t any = 0;
+    for (int i = 0; i < GSC_RESERVED; i++)
+        any |= reserved[i];
+    return any == 0 ? GSC_OK : gsc_refuse_reserved(reserved, caller, name);
+}
+
 gsc_status gsc_check_device(DLDevice device, const char *what);
 gsc_status gsc_check_growth_factor(double factor, const char *what);
 gsc_status gsc_check_backoff_factor(double factor, const char *what);

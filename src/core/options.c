@@ -18,14 +18,12 @@ gsc_scaler_options gsc_scaler_options_default(void)
                                 .hysteresis = 1};
 }
 
-gsc_status gsc_check_reserved(const uint64_t *reserved, size_t n, const char *caller, const char *name)
+gsc_status gsc_refuse_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller, const char *name)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (reserved[i] != 0)
-            return gsc_fail(GSC_ERR_VALUE, "%s: %s.reserved[%zu] is not zero; zero-initialise the struct", caller, name,
-                            i);
-    }
-    return GSC_OK;
+    size_t i = 0;
+    while (i < GSC_RESERVED - 1 && reserved[i] == 0)
+        i++;
+    return gsc_fail(GSC_ERR_VALUE, "%s: %s.reserved[%zu] is not zero; zero-initialise the struct", caller, name, i);
 }
 
 gsc_status gsc_check_device(DLDevice device, const char *what)
@@ -89,13 +87,13 @@ static gsc_status check_comm(const gsc_comm *comm)
         return GSC_OK;
     if (!comm->allreduce_max)
         return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_create: comm->allreduce_max is NULL; the ranks need it to agree");
-    return GSC_CHECK_RESERVED(comm, "gsc_scaler_create", "comm");
+    return gsc_check_reserved(comm->reserved, "gsc_scaler_create", "comm");
 }
 
 gsc_status gsc_options_check(gsc_scaler_options *options)
 {
     const char *what = "gsc_scaler_create";
-    GSC_TRY(GSC_CHECK_RESERVED(options, what, "options"));
+    GSC_TRY(gsc_check_reserved(options->reserved, what, "options"));
     GSC_TRY(check_scales(options));
     GSC_TRY(gsc_check_growth_factor(options->growth_factor, what));
     GSC_TRY(gsc_check_backoff_factor(options->backoff_factor, what));

@@ -29,7 +29,7 @@ static gsc_status check_optimizer(const gsc_scaler *scaler, const gsc_optimizer 
     GSC_TRY(check_scaler(scaler, caller));
     if (!optimizer)
         return null_argument(caller, "optimizer");
-    return GSC_CHECK_RESERVED(optimizer, caller, "optimizer");
+    return gsc_check_reserved(optimizer->reserved, caller, "optimizer");
 }
 
 /* Leaves the entry again, in the environment that the caller (or the last callback) left. */
@@ -84,6 +84,8 @@ gsc_status gsc_scaler_scale(gsc_scaler *scaler, const DLTensor *in, DLTensor *ou
 {
     GSC_TRY(check_scaler(scaler, "gsc_scaler_scale"));
     gsc_env_enter(scaler);
+    if (gsc_scale_usual(in, out, (double)scaler->scale))
+        return leave(scaler, GSC_OK);
     gsc_status status = gsc_scale_check(in, out, 0, 0);
     if (status == GSC_OK)
         gsc_scale_apply(in, out, (double)scaler->scale);

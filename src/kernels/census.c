@@ -79,7 +79,7 @@ static size_t join(const gsc_run *runs, size_t n, size_t element_size, gsc_run *
     return count;
 }
 
-static bool is_small(const gsc_view *view) { return view->dense && view->count < 2 * (size_t)GSC_TASK_LEAST; }
+static bool is_small(const gsc_view *view) { return view->dense && view->count < GSC_ALONE; }
 
 /* How many small tensors of one kind come next. */
 static size_t small_ones(const gsc_view *views, size_t n)

@@ -25,30 +25,44 @@ static gsc_status collect(gsc_gradlist *list, DLTensor *const *grads, size_t n, 
     return status == GSC_OK ? gsc_gradlist_finish(list, of.want_norm) : status;
 }
 
-static gsc_status unscale(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
+/* One usual tensor for which no thread is woken: a list would cost as much as a thousand elements. false says nothing.
+ */
+static bool scan_one(DLTensor *const *grads, size_t n, gsc_kernel *const *kernels, double factor, bool *found_inf)
 {
-    if (!(scale >= (double)FLT_MIN && scale <= (double)FLT_MAX))
-        return gsc_fail(GSC_ERR_VALUE, "gsc_unscale_grads: scale is %g; allowed is %g to %g", scale, (double)FLT_MIN,
-                        (double)FLT_MAX);
+    gsc_view view;
+    if (n != 1 || !grads || !grads[0] || !gsc_view_usual(grads[0], &view) || view.count >= GSC_ALONE)
+        return false;
+    const gsc_run run = {view.start, view.count};
+    *found_inf = kernels[view.kind](&run, 1, factor, NULL) >= gsc_kind_infinity(view.kind);
+    return true;
+}
+
+static gsc_status scan(DLTensor *const *grads, size_t n, request of, double factor, bool *found_inf)
+{
+    const bool stores = of.writes && factor != 1.0; /* a product with 1 would make signalling NaNs quiet */
+    gsc_kernel *const *kernels = stores ? gsc_kernels()->unscale_flag : gsc_kernels()->check_flag;
+    if (scan_one(grads, n, kernels, factor, found_inf))
+        return GSC_OK;
     gsc_gradlist list;
-    gsc_status status = collect(&list, grads, n, (request){.caller = "gsc_unscale_grads", .writes = true});
+    gsc_status status = collect(&list, grads, n, of);
     if (status == GSC_OK) {
-        gsc_finding finding = gsc_gradlist_unscale(&list, gsc_fpenv_pin(1.0 / scale));
-        if (found_inf)
-            *found_inf = finding.found_inf;
+        uint64_t max_bits[GSC_KINDS];
+        const gsc_sweep sweep = {
+            .list = &list, .kernels = kernels, .factor = {factor, factor, factor, factor}, .stores = stores};
+        gsc_sweep_run(&sweep, max_bits);
+        *found_inf = gsc_finding_from_bits(max_bits).found_inf;
     }
     gsc_gradlist_free(&list);
     return status;
 }
 
-static gsc_status check(DLTensor *const *grads, size_t n, bool *found_inf)
+static gsc_status unscale(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
 {
-    gsc_gradlist list;
-    gsc_status status = collect(&list, grads, n, (request){.caller = "gsc_check_grads"});
-    if (status == GSC_OK && found_inf)
-        *found_inf = gsc_gradlist_check(&list, 1.0).found_inf;
-    gsc_gradlist_free(&list);
-    return status;
+    if (!(scale >= (double)FLT_MIN && scale <= (double)FLT_MAX))
+        return gsc_fail(GSC_ERR_VALUE, "gsc_unscale_grads: scale is %g; allowed is %g to %g", scale, (double)FLT_MIN,
+                        (double)FLT_MAX);
+    const request of = {.caller = "gsc_unscale_grads", .writes = true};
+    return scan(grads, n, of, gsc_fpenv_pin(1.0 / scale), found_inf);
 }
 
 static gsc_status check_norm_type(double norm_type, const char *caller)
@@ -148,16 +162,18 @@ static gsc_status clip_values(DLTensor *const *grads, size_t n, double limit)
 
 gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
 {
+    bool unused;
     gsc_fpenv caller = gsc_fpenv_enter();
-    gsc_status status = unscale(grads, n, gsc_fpenv_pin(scale), found_inf);
+    gsc_status status = unscale(grads, n, gsc_fpenv_pin(scale), found_inf ? found_inf : &unused);
     gsc_fpenv_leave(caller);
     return status;
 }
 
 gsc_status gsc_check_grads(DLTensor *const *grads, size_t n, bool *found_inf)
 {
+    bool unused;
     gsc_fpenv caller = gsc_fpenv_enter();
-    gsc_status status = check(grads, n, found_inf);
+    gsc_status status = scan(grads, n, (request){.caller = "gsc_check_grads"}, 1.0, found_inf ? found_inf : &unused);
     gsc_fpenv_leave(caller);
     return status;
 }

@@ -40,6 +40,10 @@ typedef struct gsc_kernel_table {
     /* y = x * factor, as docs/numbers.md rounds it; unscale stores y, check does not. */
     gsc_kernel *unscale[GSC_KINDS];
     gsc_kernel *check[GSC_KINDS];
+    /* The same for who wants found_inf alone: the upper half of the maximum, which float64 has for half the work. The
+     * other kinds have it from the two above. */
+    gsc_kernel *unscale_flag[GSC_KINDS];
+    gsc_kernel *check_flag[GSC_KINDS];
     gsc_kernel *norm1[GSC_KINDS]; /* sum |y| */
     gsc_kernel *norm2[GSC_KINDS]; /* sum y^2 */
     gsc_kernel *count[GSC_KINDS]; /* infinite and NaN y, and where they begin */
@@ -56,6 +60,8 @@ typedef struct gsc_kernel_table {
     K(check, F64)                                                                                                      \
     K(check, BF16)                                                                                                     \
     K(check, F16)                                                                                                      \
+    K(unscale_flag, F64)                                                                                               \
+    K(check_flag, F64)                                                                                                 \
     K(norm1, F32)                                                                                                      \
     K(norm1, F64)                                                                                                      \
     K(norm1, BF16)                                                                                                     \

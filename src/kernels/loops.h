@@ -45,6 +45,18 @@ INLINE uint64_t check(gsc_kind kind, const gsc_run *runs, size_t n_runs, double 
     return scan(kind, runs, n_runs, factor, false);
 }
 
+INLINE uint64_t unscale_flag(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    (void)kind, (void)partials;
+    return scan_upper(runs, n_runs, factor, true);
+}
+
+INLINE uint64_t check_flag(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+{
+    (void)kind, (void)partials;
+    return scan_upper(runs, n_runs, factor, false);
+}
+
 /* |y| of one element, but for float16. */
 INLINE double magnitude(gsc_kind kind, const void *x, size_t i, double factor, double prescale)
 {
@@ -262,4 +274,14 @@ INLINE uint64_t clamp(gsc_kind kind, const gsc_run *runs, size_t n_runs, double 
 GSC_KERNELS(DEFINE_KERNEL)
 
 #define TABLE_ENTRY(op, kind) .op[GSC_##kind] = op##_##kind,
-const gsc_kernel_table GSC_TABLE = {.isa = GSC_ISA_NAME, GSC_KERNELS(TABLE_ENTRY)};
+const gsc_kernel_table GSC_TABLE = {
+    .isa = GSC_ISA_NAME,
+    GSC_KERNELS(TABLE_ENTRY)
+        /* Of 32 bits and less there is nothing to leave out. */
+        .unscale_flag[GSC_F32] = unscale_F32,
+    .unscale_flag[GSC_BF16] = unscale_BF16,
+    .unscale_flag[GSC_F16] = unscale_F16,
+    .check_flag[GSC_F32] = check_F32,
+    .check_flag[GSC_BF16] = check_BF16,
+    .check_flag[GSC_F16] = check_F16,
+};

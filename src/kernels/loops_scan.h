@@ -97,6 +97,15 @@ INLINE bits_f32 larger_f32(bits_f32 a, bits_f32 b)
 #endif
 }
 
+INLINE int32_t max_f32(const bits_f32 seen[VECTORS])
+{
+    bits_f32 all = larger_f32(larger_f32(seen[0], seen[1]), larger_f32(seen[2], seen[3]));
+    int32_t max = 0;
+    for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
+        max = all[lane] > max ? all[lane] : max;
+    return max;
+}
+
 typedef struct seen_f32 {
     bits_f32 max[VECTORS];
 } seen_f32;
@@ -116,11 +125,7 @@ DEFINE_SCAN_RUNS(f32, float, float, 8192)
 INLINE uint64_t scan_f32(const gsc_run *runs, size_t n_runs, float r, bool store)
 {
     seen_f32 seen = {.max = {{0}}};
-    int64_t max = scan_runs_f32(runs, n_runs, r, store, &seen);
-    bits_f32 all = larger_f32(larger_f32(seen.max[0], seen.max[1]), larger_f32(seen.max[2], seen.max[3]));
-    int32_t seen_max = 0;
-    for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
-        seen_max = all[lane] > seen_max ? all[lane] : seen_max;
+    int64_t max = scan_runs_f32(runs, n_runs, r, store, &seen), seen_max = max_f32(seen.max);
     return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
@@ -198,15 +203,28 @@ INLINE int64_t max_f64(const seen_f64 *seen)
     return max;
 }
 
-/* One at a time. */
-INLINE uint64_t scan_slowly_f64(const gsc_run *runs, size_t n_runs, double r)
+/* Once more, with integers: what floating-point maxima lose. */
+INLINE uint64_t scan_again_f64(const gsc_run *runs, size_t n_runs, double r)
 {
+    const size_t one = GSC_VECTOR / sizeof(double);
+    bits_f64 seen = {0};
     int64_t max = 0;
-    for (size_t k = 0; k < n_runs; k++)
-        for (size_t i = 0; i < runs[k].count; i++) {
-            int64_t y = scan_one_f64((double *)runs[k].data + i, r, false);
+    for (size_t k = 0; k < n_runs; k++) {
+        double *x = runs[k].data;
+        size_t i = 0;
+        for (; i + one <= runs[k].count; i += one) {
+            vector_f64 y;
+            memcpy(&y, x + i, sizeof y);
+            bits_f64 magnitude = (bits_f64)(y * r) & INT64_MAX;
+            seen = larger_f64(magnitude, seen);
+        }
+        for (; i < runs[k].count; i++) {
+            int64_t y = scan_one_f64(x + i, r, false);
             max = y > max ? y : max;
         }
+    }
+    for (size_t lane = 0; lane < one; lane++)
+        max = seen[lane] > max ? seen[lane] : max;
     return (uint64_t)max;
 }
 
@@ -215,9 +233,37 @@ INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool stor
     seen_f64 seen = {.max = {{0}}};
     int64_t max = scan_runs_f64(runs, n_runs, r, store, &seen);
     if (lost_nan_f64(&seen))
-        return scan_slowly_f64(runs, n_runs, store ? 1.0 : r);
+        return scan_again_f64(runs, n_runs, store ? 1.0 : r);
     int64_t seen_max = max_f64(&seen);
     return (uint64_t)(seen_max > max ? seen_max : max);
+}
+
+typedef struct seen_upper {
+    bits_f32 max[VECTORS];
+} seen_upper;
+
+/* The upper half of |x * r| as bits: sign, exponent and 20 bits of the fraction. */
+INLINE int64_t scan_one_upper(double *x, double r, bool store) { return scan_one_f64(x, r, store) >> 32; }
+
+INLINE void scan_vector_upper(double *x, double r, bool store, seen_upper *seen, size_t v)
+{
+    vector_f64 y;
+    memcpy(&y, x, sizeof y);
+    y *= r;
+    if (store)
+        memcpy(x, &y, sizeof y);
+    bits_f64 upper = (bits_f64)y & (int64_t)0x7fffffff00000000;
+    seen->max[v] = larger_f32((bits_f32)upper, seen->max[v]);
+}
+
+DEFINE_SCAN_RUNS(upper, double, double, 8192)
+
+/* float64's maximum without its lower half, which is all that 32-bit maxima see. */
+INLINE uint64_t scan_upper(const gsc_run *runs, size_t n_runs, double r, bool store)
+{
+    seen_upper seen = {.max = {{0}}};
+    int64_t max = scan_runs_upper(runs, n_runs, r, store, &seen), seen_max = max_f32(seen.max);
+    return (uint64_t)(seen_max > max ? seen_max : max) << 32;
 }
 
 /* The product of a bfloat16, given and returned in the upper half of a word; the lower half becomes arbitrary. The

@@ -27,16 +27,25 @@ static pair_text describe_pair(const gsc_place *pair)
     return where;
 }
 
+/* Of two with one ndim: which dimension differs; ndim where none does. */
+static int different_dimension(const DLTensor *a, const DLTensor *b)
+{
+    int d = 0;
+    while (d < a->ndim && a->shape[d] == b->shape[d])
+        d++;
+    return d;
+}
+
 static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const gsc_place *pair)
 {
     if (in->ndim != out->ndim)
         return gsc_fail(GSC_ERR_VALUE, "%s: in has ndim %d, out has %d; allowed is the same shape",
                         describe_pair(pair).text, (int)in->ndim, (int)out->ndim);
-    for (int d = 0; d < in->ndim; d++)
-        if (in->shape[d] != out->shape[d])
-            return gsc_fail(GSC_ERR_VALUE, "%s: in has shape[%d] = %lld, out has %lld; allowed is the same shape",
-                            describe_pair(pair).text, d, (long long)in->shape[d], (long long)out->shape[d]);
-    return GSC_OK;
+    int d = different_dimension(in, out);
+    if (d == in->ndim)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: in has shape[%d] = %lld, out has %lld; allowed is the same shape",
+                    describe_pair(pair).text, d, (long long)in->shape[d], (long long)out->shape[d]);
 }
 
 static bool is_wider(gsc_kind out, gsc_kind in)
@@ -157,20 +166,27 @@ typedef struct job {
     size_t elements, elements_per_task;
 } job;
 
-/* At most CHUNK neighbours; out may be in. The kernels know the instruction set and work in place. */
-static void scale_run(const job *all, const void *in, void *out, size_t count)
+/* At most CHUNK neighbours of one kind; out may be in. The kernels know the instruction set and work in place. */
+static inline void scale_neighbours(gsc_kind kind, const void *in, void *out, size_t count, double factor)
 {
-    gsc_kind kind = all->in.kind;
-    bool same_kind = kind == all->out.kind, copies = all->factor == 1.0 && same_kind; /* signalling NaNs stay */
-    if (!same_kind || (count < LEAST_FOR_KERNEL && !copies)) {
-        all->multiply(in, out, count, all->factor);
+    bool copies = factor == 1.0; /* signalling NaNs stay */
+    if (count < LEAST_FOR_KERNEL && !copies) {
+        of_pair[kind][kind](in, out, count, factor);
         return;
     }
     if (out != in)
         memcpy(out, in, count * gsc_kind_size(kind));
     const gsc_run run = {out, count};
     if (!copies)
-        gsc_kernels()->unscale[kind](&run, 1, all->factor, NULL);
+        gsc_kernels()->unscale_flag[kind](&run, 1, factor, NULL);
+}
+
+static void scale_run(const job *all, const void *in, void *out, size_t count)
+{
+    if (all->in.kind == all->out.kind)
+        scale_neighbours(all->in.kind, in, out, count, all->factor);
+    else
+        all->multiply(in, out, count, all->factor);
 }
 
 static void scale_strided(const job *all, size_t first, size_t count)
@@ -232,4 +248,19 @@ void gsc_scale_apply(const DLTensor *in, const DLTensor *out, double factor)
         scale_task(&all, 0); /* a loop of one task costs more than one element */
     else
         gsc_parallel_run(tasks, scale_task, &all);
+}
+
+bool gsc_scale_usual(const DLTensor *in, const DLTensor *out, double factor)
+{
+    gsc_view from, to;
+    if (!in || !out || !gsc_view_usual(in, &from) || !gsc_view_usual(out, &to))
+        return false;
+    if (from.kind != to.kind || from.count > CHUNK || in->ndim != out->ndim)
+        return false;
+    if (different_dimension(in, out) < in->ndim)
+        return false;
+    if (from.start != to.start && !disjoint(&from, &to))
+        return false;
+    scale_neighbours(from.kind, from.start, to.start, from.count, factor);
+    return true;
 }

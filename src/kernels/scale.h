@@ -3,6 +3,8 @@
 #ifndef GSC_KERNELS_SCALE_H
 #define GSC_KERNELS_SCALE_H
 
+#include <stdbool.h>
+
 #include "gradscaler/dtype.h"
 #include "gradscaler/status.h"
 
@@ -14,5 +16,10 @@ gsc_status gsc_scale_check(const DLTensor *in, const DLTensor *out, size_t index
 /* For a checked pair: computed in float32 (double where in or out is float64), rounded once to out's dtype; factor is a
  * float32 value. factor 1 copies: equal dtypes keep every bit. The caller sets the environment of base/fpenv.h. */
 void gsc_scale_apply(const DLTensor *in, const DLTensor *out, double factor);
+
+/* Both at once for nearly every loss: a small, compact pair of one dtype. false: nothing is done, and that says
+ * nothing.
+ */
+bool gsc_scale_usual(const DLTensor *in, const DLTensor *out, double factor);
 
 #endif

@@ -35,11 +35,14 @@ typedef struct batch {
 
 size_t gsc_task_split(size_t elements, size_t *elements_per_task)
 {
+    *elements_per_task = elements;
+    if (elements < GSC_ALONE)
+        return 1;
     size_t threads = (size_t)gsc_parallel_threads(), tasks = elements / GSC_TASK_LEAST;
     size_t most = elements / TASK_FINE < threads * TASKS_PER_THREAD ? elements / TASK_FINE : threads * TASKS_PER_THREAD;
     most = most < threads ? threads : most;
     most = most < MOST_TASKS ? most : MOST_TASKS;
-    tasks = tasks < 2 || threads == 1 ? 1 : tasks > most ? most : tasks;
+    tasks = threads == 1 ? 1 : tasks > most ? most : tasks;
     *elements_per_task = elements / tasks + (elements % tasks != 0);
     return tasks;
 }
@@ -150,7 +153,7 @@ static void sweep_task(void *ctx, size_t index)
 }
 
 /* What training loops mostly have, in one call of the kernel. */
-static void sweep_plain(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+static inline void sweep_plain(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
     const gsc_gradlist *list = sweep->list;
     memset(max_bits, 0, GSC_KINDS * sizeof *max_bits);
@@ -176,12 +179,12 @@ static void sweep_alone(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
 
 void gsc_sweep_run(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
-    shared all = {.sweep = sweep};
-    size_t tasks = gsc_task_split(sweep->list->elements, &all.elements_per_task);
+    size_t per_task, tasks = gsc_task_split(sweep->list->elements, &per_task);
     if (tasks == 1) {
         sweep_alone(sweep, max_bits);
         return;
     }
+    shared all = {.sweep = sweep, .elements_per_task = per_task};
     gsc_parallel_run(tasks, sweep_task, &all);
     for (int kind = 0; kind < GSC_KINDS; kind++)
         max_bits[kind] = atomic_load(&all.max_bits[kind]);

@@ -12,8 +12,9 @@
 #include "kernels/layout.h"
 
 enum {
-    GSC_TASK_LEAST = 32768
-}; /* elements that are worth waking a thread for; below twice that the caller works alone */
+    GSC_TASK_LEAST = 32768,        /* elements that are worth waking a thread for */
+    GSC_ALONE = 2 * GSC_TASK_LEAST /* with fewer the caller works alone */
+};
 
 typedef struct gsc_sweep {
     const gsc_gradlist *list;

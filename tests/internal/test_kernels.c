@@ -152,6 +152,18 @@ static uint64_t reference_check(gsc_kind kind, void *x, size_t n, double factor,
     return max;
 }
 
+static uint64_t upper_half(uint64_t bits) { return bits >> 32 << 32; }
+
+static uint64_t reference_unscale_flag(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+{
+    return upper_half(reference_unscale(kind, x, n, factor, partial));
+}
+
+static uint64_t reference_check_flag(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+{
+    return upper_half(reference_check(kind, x, n, factor, partial));
+}
+
 static uint64_t reference_norm(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial, int p)
 {
     uint64_t max = reference_check(kind, x, n, factor, NULL);
@@ -217,7 +229,7 @@ typedef struct kernel {
 
 static bool has_partials(const kernel *k)
 {
-    return k->reference != reference_unscale && k->reference != reference_check && k->reference != reference_clamp;
+    return k->reference == reference_norm1 || k->reference == reference_norm2 || k->reference == reference_count;
 }
 
 #define KERNEL(op, kind) {#op "_" #kind, offsetof(gsc_kernel_table, op), reference_##op, GSC_##kind},
