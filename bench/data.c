@@ -79,9 +79,10 @@ void bench_store_free(bench_store *store)
         bench_memory_free(store->data, store->bytes);
 }
 
-void bench_set_infinite(gsc_kind kind, void *data, size_t index, bool infinite)
+void bench_set_special(gsc_kind kind, void *data, size_t index, bench_special what)
 {
-    set_bits(kind, data, index, infinite ? gsc_kind_infinity(kind) : layouts[kind].one);
+    uint64_t infinity = gsc_kind_infinity(kind), nan = infinity | infinity >> 1; /* a quiet one */
+    set_bits(kind, data, index, what == BENCH_ONE ? layouts[kind].one : what == BENCH_NAN ? nan : infinity);
 }
 
 void bench_tensor_matrix(bench_tensor *tensor, gsc_kind kind, void *data, int64_t rows, int64_t columns,

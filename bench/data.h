@@ -15,7 +15,8 @@ void bench_memory_free(void *memory, size_t bytes);
 
 /* Finite values of both signs with magnitudes in [1, 2), in no order: some doublings and halvings keep them normal. */
 void bench_fill(gsc_kind kind, void *data, size_t n);
-void bench_set_infinite(gsc_kind kind, void *data, size_t index, bool infinite /* false: 1 */);
+typedef enum bench_special { BENCH_ONE, BENCH_INFINITY, BENCH_NAN } bench_special;
+void bench_set_special(gsc_kind kind, void *data, size_t index, bench_special what);
 
 /* Memory with such values, made at its first use: not for rows that nobody asked for. Zero but for kind and bytes. */
 typedef struct bench_store {

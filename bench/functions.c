@@ -97,9 +97,9 @@ static void measure_function(bench *b, const function *f, bench_store *store, si
     bench_tensor_flat(&s.tensor, kind, s.elements.data, count);
     bench_scalers_create(&s.scalers);
     bench_must(gsc_grad_norm(s.list, 1, 2.0, &s.norm));
-    bench_set_infinite(kind, s.elements.data, count - 1, f->overflows);
+    bench_set_special(kind, s.elements.data, count - 1, f->overflows ? BENCH_INFINITY : BENCH_ONE);
     bench_compare(b, row, (bench_work){.run = f->run, .ctx = &s}, f->limit(&s.elements));
-    bench_set_infinite(kind, s.elements.data, count - 1, false);
+    bench_set_special(kind, s.elements.data, count - 1, BENCH_ONE);
     bench_scalers_destroy(&s.scalers);
 }
 

@@ -47,10 +47,10 @@ void bench_list_free(bench_list *list)
     bench_memory_free(list->memory, list->bytes);
 }
 
-void bench_list_set_infinite(bench_list *list, size_t n)
+void bench_list_set_special(bench_list *list, size_t n, bench_special what)
 {
     for (size_t i = list->tensors - n; i < list->tensors; i++)
-        bench_set_infinite(list->kind, list->buffers[i].data, list->buffers[i].count - 1, true);
+        bench_set_special(list->kind, list->buffers[i].data, list->buffers[i].count - 1, what);
 }
 
 void bench_list_unscale(void *ctx)

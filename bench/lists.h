@@ -23,8 +23,8 @@ typedef struct bench_list {
 
 void bench_list_create(bench_list *list, gsc_kind kind, size_t tensors, size_t elements_each, list_order order);
 void bench_list_free(bench_list *list);
-/* Makes the last element of the last `n` tensors infinite. */
-void bench_list_set_infinite(bench_list *list, size_t n);
+/* Of the last `n` tensors the last element. */
+void bench_list_set_special(bench_list *list, size_t n, bench_special what);
 
 /* Work on a list: gsc_scaler_unscale and gsc_scaler_update. */
 void bench_list_unscale(void *list);
