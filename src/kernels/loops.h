@@ -104,7 +104,7 @@ INLINE double max_and_powers(gsc_kind kind, int p, const gsc_run *run, double fa
     *max = 0;
     for (size_t first = 0; first < run->count; first += CHUNK) {
         gsc_run piece = {(char *)run->data + first * size, run->count - first < CHUNK ? run->count - first : CHUNK};
-        prefetch((uintptr_t)piece.data + AHEAD, piece.count * size);
+        prefetch((uintptr_t)piece.data + PREFETCH_AHEAD, piece.count * size);
         uint64_t piece_max = scan(kind, &piece, 1, factor, false);
         *max = piece_max > *max ? piece_max : *max;
         if (kind == GSC_F16)

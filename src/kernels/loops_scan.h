@@ -6,11 +6,11 @@
  * become vectors only by luck. */
 
 enum {
-    VECTORS = 4,    /* with a maximum each */
-    LONG = 1 << 21, /* bytes: more than caches near by hold, where asking costs more than it brings */
-    AHEAD = 4096,   /* bytes between what is asked for and what is read */
-    SOON = 8,       /* runs before its turn a run is asked for: nobody guesses where the next small tensor lies */
-    SHORT = 256,    /* bytes of it that are asked for then */
+    VECTORS = 4,           /* with a maximum each */
+    LONG_RUN = 1 << 21,    /* bytes: more than caches near by hold, where asking costs more than it brings */
+    PREFETCH_AHEAD = 4096, /* bytes between what is asked for and what is read */
+    PREFETCH_RUNS = 8,    /* runs before its turn a run is asked for: nobody guesses where the next small tensor lies */
+    PREFETCH_BYTES = 256, /* bytes of it that are asked for then */
     LINE = 64
 };
 
@@ -42,7 +42,7 @@ INLINE void prefetch(uintptr_t address, size_t bytes)
 INLINE void prefetch_run(const gsc_run *run, size_t element_size)
 {
     size_t bytes = run->count * element_size;
-    prefetch((uintptr_t)run->data, bytes < SHORT ? bytes : SHORT);
+    prefetch((uintptr_t)run->data, bytes < PREFETCH_BYTES ? bytes : PREFETCH_BYTES);
 }
 
 /* scan_runs_KIND: all runs through scan_vector_KIND, several vectors a step, and the rest through scan_one_KIND, whose
@@ -54,13 +54,13 @@ INLINE void prefetch_run(const gsc_run *run, size_t element_size)
         const size_t one = GSC_VECTOR / sizeof(element), step = VECTORS * one;                                         \
         int64_t max = 0;                                                                                               \
         for (size_t k = 0; k < n_runs; k++) {                                                                          \
-            if (k + SOON < n_runs)                                                                                     \
-                prefetch_run(&runs[k + SOON], sizeof(element));                                                        \
+            if (k + PREFETCH_RUNS < n_runs)                                                                            \
+                prefetch_run(&runs[k + PREFETCH_RUNS], sizeof(element));                                               \
             element *x = runs[k].data;                                                                                 \
             size_t n = runs[k].count, steps = n - n % step, whole = n - n % one, i = 0;                                \
             const size_t part = (burst) / sizeof *x;                                                                   \
-            for (size_t far = n >= LONG / sizeof *x ? n - n % part : 0; i < far; i += part) {                          \
-                prefetch((uintptr_t)(x + i) + AHEAD, burst);                                                           \
+            for (size_t far = n >= LONG_RUN / sizeof *x ? n - n % part : 0; i < far; i += part) {                      \
+                prefetch((uintptr_t)(x + i) + PREFETCH_AHEAD, burst);                                                  \
                 for (size_t j = i; j < i + part; j += step)                                                            \
                     for (size_t v = 0; v < VECTORS; v++)                                                               \
                         scan_vector_##kind(x + j + v * one, r, store, seen, v);                                        \
@@ -326,96 +326,7 @@ INLINE uint64_t scan_bf16(const gsc_run *runs, size_t n_runs, float r, bool stor
     return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
-GSC_TARGET static inline void widen_f16(const uint16_t *x, float *y, size_t n)
-{
-    size_t i = 0;
-#ifdef GSC_F16C
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
-#endif
-    for (; i < n; i++)
-        y[i] = gsc_f16_to_f32(x[i]);
-}
-
-GSC_TARGET static inline void narrow_f16(const float *x, uint16_t *y, size_t n)
-{
-    size_t i = 0;
-#ifdef GSC_F16C
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(void *)(y + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-    for (; i < n; i++)
-        y[i] = gsc_f32_to_f16(x[i]);
-}
-
-/* y = x * r for at most CHUNK elements; y may be x. */
-INLINE void products_f16(const uint16_t *x, uint16_t *y, size_t n, float r)
-{
-    float wide[CHUNK];
-    widen_f16(x, wide, n);
-    for (size_t i = 0; i < n; i++)
-        wide[i] *= r;
-    narrow_f16(wide, y, n);
-}
-
-INLINE int16_t scan_chunks_f16(uint16_t *x, size_t n, float r, bool store)
-{
-    int16_t max = 0;
-    uint16_t rounded[CHUNK];
-    for (size_t first = 0; first < n; first += CHUNK) {
-        size_t count = n - first < CHUNK ? n - first : CHUNK;
-        uint16_t *y = store ? x + first : rounded;
-        products_f16(x + first, y, count, r);
-        for (size_t i = 0; i < count; i++) {
-            int16_t magnitude = (int16_t)(y[i] & 0x7fff);
-            max = magnitude > max ? magnitude : max;
-        }
-    }
-    return max;
-}
-
-#ifdef GSC_F16C
-enum { EIGHT = 8 };
-
-/* Of as many eights as there are; returns how many elements that was. */
-INLINE size_t scan_eights_f16(uint16_t *x, size_t n, float r, bool store, int16_t *max)
-{
-    const __m256 factor = _mm256_set1_ps(r);
-    const __m128i magnitude = _mm_set1_epi16(INT16_MAX);
-    __m128i largest = _mm_setzero_si128();
-    size_t whole = n - n % EIGHT;
-    for (size_t i = 0; i < whole; i += EIGHT) {
-        __m128i *at = (__m128i *)(void *)(x + i);
-        if (n >= LONG / sizeof *x && i % (LINE / sizeof *x) == 0)
-            prefetch((uintptr_t)at + AHEAD, LINE);
-        __m256 y = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(at)), factor);
-        __m128i rounded = _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
-        if (store)
-            _mm_storeu_si128(at, rounded);
-        largest = _mm_max_epi16(largest, _mm_and_si128(rounded, magnitude));
-    }
-    int16_t lanes[EIGHT];
-    memcpy(lanes, &largest, sizeof lanes);
-    for (size_t lane = 0; lane < EIGHT; lane++)
-        *max = lanes[lane] > *max ? lanes[lane] : *max;
-    return whole;
-}
-#endif
-
-INLINE uint64_t scan_f16(const gsc_run *runs, size_t n_runs, float r, bool store)
-{
-    int16_t max = 0;
-    for (size_t k = 0; k < n_runs; k++) {
-        size_t done = 0;
-#ifdef GSC_F16C
-        done = scan_eights_f16(runs[k].data, runs[k].count, r, store, &max);
-#endif
-        int16_t rest = scan_chunks_f16((uint16_t *)runs[k].data + done, runs[k].count - done, r, store);
-        max = rest > max ? rest : max;
-    }
-    return (uint64_t)max;
-}
+#include "kernels/loops_f16.h"
 
 INLINE uint64_t scan(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, bool store)
 {

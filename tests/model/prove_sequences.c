@@ -70,6 +70,8 @@ static bool read_arguments(int argc, char **argv, settings *out)
             good = read_number(value, 1, MAX_THREADS, &threads);
         else
             good = false;
+        if (!good)
+            fprintf(stderr, "prove_sequences: %s %s: unknown or out of range\n", argv[i], value);
         i++;
     }
     if (!has_walks)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loops_f16.h: float16's products and their largest magnitude: converted in hardware where the target can, else element
+ * by element. A part of loops_scan.h. */
+
+GSC_TARGET static inline void widen_f16(const uint16_t *x, float *y, size_t n)
+{
+    size_t i = 0;
+#ifdef GSC_F16C
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
+#endif
+    for (; i < n; i++)
+        y[i] = gsc_f16_to_f32(x[i]);
+}
+
+GSC_TARGET static inline void narrow_f16(const float *x, uint16_t *y, size_t n)
+{
+    size_t i = 0;
+#ifdef GSC_F16C
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(y + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    for (; i < n; i++)
+        y[i] = gsc_f32_to_f16(x[i]);
+}
+
+/* y = x * r for at most CHUNK elements; y may be x. */
+INLINE void products_f16(const uint16_t *x, uint16_t *y, size_t n, float r)
+{
+    float wide[CHUNK];
+    widen_f16(x, wide, n);
+    for (size_t i = 0; i < n; i++)
+        wide[i] *= r;
+    narrow_f16(wide, y, n);
+}
+
+INLINE int16_t scan_chunks_f16(uint16_t *x, size_t n, float r, bool store)
+{
+    int16_t max = 0;
+    uint16_t rounded[CHUNK];
+    for (size_t first = 0; first < n; first += CHUNK) {
+        size_t count = n - first < CHUNK ? n - first : CHUNK;
+        uint16_t *y = store ? x + first : rounded;
+        products_f16(x + first, y, count, r);
+        for (size_t i = 0; i < count; i++) {
+            int16_t magnitude = (int16_t)(y[i] & 0x7fff);
+            max = magnitude > max ? magnitude : max;
+        }
+    }
+    return max;
+}
+
+#ifdef GSC_F16C
+enum { EIGHT = 8 };
+
+/* Of as many eights as there are; returns how many elements that was. */
+INLINE size_t scan_eights_f16(uint16_t *x, size_t n, float r, bool store, int16_t *max)
+{
+    const __m256 factor = _mm256_set1_ps(r);
+    const __m128i magnitude = _mm_set1_epi16(INT16_MAX);
+    __m128i largest = _mm_setzero_si128();
+    size_t whole = n - n % EIGHT;
+    for (size_t i = 0; i < whole; i += EIGHT) {
+        __m128i *at = (__m128i *)(void *)(x + i);
+        if (n >= LONG_RUN / sizeof *x && i % (LINE / sizeof *x) == 0)
+            prefetch((uintptr_t)at + PREFETCH_AHEAD, LINE);
+        __m256 y = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(at)), factor);
+        __m128i rounded = _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
+        if (store)
+            _mm_storeu_si128(at, rounded);
+        largest = _mm_max_epi16(largest, _mm_and_si128(rounded, magnitude));
+    }
+    int16_t lanes[EIGHT];
+    memcpy(lanes, &largest, sizeof lanes);
+    for (size_t lane = 0; lane < EIGHT; lane++)
+        *max = lanes[lane] > *max ? lanes[lane] : *max;
+    return whole;
+}
+#endif
+
+INLINE uint64_t scan_f16(const gsc_run *runs, size_t n_runs, float r, bool store)
+{
+    int16_t max = 0;
+    for (size_t k = 0; k < n_runs; k++) {
+        size_t done = 0;
+#ifdef GSC_F16C
+        done = scan_eights_f16(runs[k].data, runs[k].count, r, store, &max);
+#endif
+        int16_t rest = scan_chunks_f16((uint16_t *)runs[k].data + done, runs[k].count - done, r, store);
+        max = rest > max ? rest : max;
+    }
+    return (uint64_t)max;
+}
