@@ -8,8 +8,15 @@
 #include "base/message.h"
 #include "gradscaler/version.h"
 
-/* Static thread-local storage: reached without a call into the dynamic loader, which would be one more dependency. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
+/* Static thread-local storage: reached without a call into the dynamic loader, which would be one more dependency. What
+ * is loaded late (plug-ins, Python's extensions) defines GSC_LOADED_LATE: little of that storage is left by then. */
+#ifdef GSC_LOADED_LATE
+#define THREAD_LOCAL _Thread_local
+#else
+#define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#endif
+
+static THREAD_LOCAL struct {
     char text[GSC_MESSAGE_SIZE];
     uint64_t count;
 } message;
