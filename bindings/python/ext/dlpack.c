@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dlpack.h"
+
+/* DLPack 1's capsule, for builds with older headers. */
+typedef struct managed_tensor {
+    uint32_t major, minor;
+    void *manager;
+    void (*deleter)(struct managed_tensor *);
+    uint64_t flags;
+    DLTensor tensor;
+} managed_tensor;
+
+enum { MAJOR = 1, FLAG_READ_ONLY = 1, FLAG_COPIED = 2 };
+
+/* Borrowed from torch, kept for ever; NULL until somebody has imported it. */
+static PyObject *torch_tensor, *torch_parameter, *torch_to_dlpack;
+
+/* module.first.second…, a new reference; NULL without an exception. */
+static PyObject *get_path(PyObject *module, const char *const *path)
+{
+    Py_INCREF(module);
+    for (; *path && module; path++) {
+        PyObject *next = PyObject_GetAttrString(module, *path);
+        Py_DECREF(module);
+        module = next;
+    }
+    if (!module)
+        PyErr_Clear();
+    return module;
+}
+
+static bool find_torch(void)
+{
+    PyObject *torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+    if (!torch)
+        return false;
+    PyObject *tensor = get_path(torch, (const char *const[]){"Tensor", NULL});
+    PyObject *parameter = get_path(torch, (const char *const[]){"nn", "Parameter", NULL});
+    PyObject *to_dlpack = get_path(torch, (const char *const[]){"utils", "dlpack", "to_dlpack", NULL});
+    if (tensor && parameter && to_dlpack && !torch_tensor) {
+        torch_parameter = parameter;
+        torch_to_dlpack = to_dlpack;
+        torch_tensor = tensor;
+        return true;
+    }
+    Py_XDECREF(tensor);
+    Py_XDECREF(parameter);
+    Py_XDECREF(to_dlpack);
+    return torch_tensor != NULL;
+}
+
+bool dlpack_is_torch(PyObject *object)
+{
+    PyObject *type = (PyObject *)Py_TYPE(object);
+    return (torch_tensor || find_torch()) && (type == torch_tensor || type == torch_parameter);
+}
+
+PyObject *dlpack_of_torch(PyObject *tensor) { return PyObject_CallFunctionObjArgs(torch_to_dlpack, tensor, NULL); }
+
+/* method(max_version=(1, 1), copy=False); only producers of versioned capsules know these arguments. */
+static PyObject *call_versioned(PyObject *method)
+{
+    PyObject *none = PyTuple_New(0), *arguments = Py_BuildValue("{s(ii)sO}", "max_version", MAJOR, 1, "copy", Py_False);
+    PyObject *capsule = none && arguments ? PyObject_Call(method, none, arguments) : NULL;
+    Py_XDECREF(none);
+    Py_XDECREF(arguments);
+    return capsule;
+}
+
+PyObject *dlpack_of(PyObject *object)
+{
+    PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
+    if (!method) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Clear();
+        return NULL;
+    }
+    PyObject *capsule = call_versioned(method);
+    if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        capsule = PyObject_CallFunctionObjArgs(method, NULL);
+    }
+    Py_DECREF(method);
+    return capsule;
+}
+
+dlpack_fault dlpack_open(PyObject *capsule, DLTensor *out, bool *read_only)
+{
+    *read_only = false;
+    if (PyCapsule_IsValid(capsule, "dltensor")) {
+        *out = ((DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
+        return DLPACK_FINE;
+    }
+    if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+        return DLPACK_NO_CAPSULE;
+    const managed_tensor *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed->major > MAJOR)
+        return DLPACK_TOO_NEW;
+    *out = managed->tensor;
+    *read_only = managed->flags & FLAG_READ_ONLY;
+    return managed->flags & FLAG_COPIED ? DLPACK_COPY : DLPACK_FINE;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "errors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static PyObject *device_error, *comm_error, *diverged_error;
+
+static int add_exception(PyObject *module, PyObject **exception, const char *name, const char *doc)
+{
+    if (!*exception && !(*exception = PyErr_NewExceptionWithDoc(name, doc, PyExc_RuntimeError, NULL)))
+        return -1;
+    return module_add(module, strrchr(name, '.') + 1, *exception);
+}
+
+int errors_add(PyObject *module)
+{
+    if (add_exception(module, &device_error, "gradscaler.DeviceError", "A device that this scaler does not serve.") < 0)
+        return -1;
+    if (add_exception(module, &comm_error, "gradscaler.CommError",
+                      "A collective failed, another rank failed, or the ranks disagree.") < 0)
+        return -1;
+    return add_exception(module, &diverged_error, "gradscaler.DivergedError",
+                         "max_consecutive_skips iterations in a row overflowed.");
+}
+
+static PyObject *exception_of(gsc_status status)
+{
+    switch (status) {
+    case GSC_ERR_VALUE: return PyExc_ValueError;
+    case GSC_ERR_UNSUPPORTED: return PyExc_NotImplementedError;
+    case GSC_ERR_DEVICE: return device_error;
+    case GSC_ERR_MEMORY: return PyExc_MemoryError;
+    case GSC_ERR_IO: return PyExc_OSError;
+    case GSC_ERR_COMM: return comm_error;
+    case GSC_ERR_DIVERGED: return diverged_error;
+    case GSC_OK:
+    case GSC_ERR_STATE:
+    case GSC_ERR_OPTIMIZER: break;
+    }
+    return PyExc_RuntimeError;
+}
+
+/* The core's words and Python's. Of those that fit, the first counts. */
+static const struct {
+    const char *core, *python;
+} words[] = {
+    {"only functions that take it const may be",
+     "only those that change nothing may be, such as get_scale and outcome"},
+    {"; without a backend only {kDLCPU, 0} is", "; only memory of the CPU is, {type 1, id 0}"},
+    {"unscale, record, step or skip an optimizer first", "call unscale_, step or skip with an optimizer first"},
+    {"or set allow_fp16_grads", "or create the scaler with allow_fp16_grads=True"},
+    {"gsc_scaler_create", "GradScaler"},
+    {"gsc_scaler_unscale", "unscale_"},
+    {"gsc_scaler_clip_grad_norm", "clip_grad_norm_"},
+    {"gsc_scaler_update_to", "update(new_scale)"},
+    {"gsc_clip_grad_norm", "clip_grad_norm_"},
+    {"gsc_clip_grad_value", "clip_grad_value_"},
+    {"gsc_scaler_result", "outcome"},
+    {"gsc_scaler_", ""},
+    {"gsc_", ""},
+};
+
+/* Appends to a text of which *used bytes are; leaves out what does not fit. */
+static void append(char *text, size_t size, size_t *used, const char *more, size_t length)
+{
+    if (length > size - *used)
+        length = size - *used;
+    memcpy(text + *used, more, length);
+    *used += length;
+}
+
+static PyObject *translate(const char *message)
+{
+    char text[1024];
+    size_t used = 0;
+    while (*message) {
+        size_t w = 0;
+        while (w < sizeof words / sizeof *words && strncmp(message, words[w].core, strlen(words[w].core)) != 0)
+            w++;
+        if (w < sizeof words / sizeof *words) {
+            append(text, sizeof text, &used, words[w].python, strlen(words[w].python));
+            message += strlen(words[w].core);
+        } else {
+            append(text, sizeof text, &used, message++, 1);
+        }
+    }
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)used, "replace"); /* the core may have cut a name in two */
+}
+
+/* Raises with a message that it takes over; NULL: an exception is set already. */
+static PyObject *raise_message(gsc_status status, PyObject *message)
+{
+    if (message) {
+        PyErr_SetObject(exception_of(status), message);
+        Py_DECREF(message);
+    }
+    return NULL;
+}
+
+PyObject *raise_status(gsc_status status) { return raise_message(status, translate(gsc_last_error())); }
+
+/* ` ("weight")`, or an empty string where the gradient has no name; NULL with a Python exception. */
+static PyObject *describe_name(size_t index, PyObject *name)
+{
+    if (name == Py_None)
+        return PyUnicode_FromString("");
+    PyObject *found = PyObject_CallFunction(name, "n", (Py_ssize_t)index);
+    if (!found)
+        return NULL;
+    PyObject *text = found == Py_None ? PyUnicode_FromString("") : PyUnicode_FromFormat(" (\"%S\")", found);
+    Py_DECREF(found);
+    return text;
+}
+
+PyObject *describe_gradient(size_t index, PyObject *name)
+{
+    PyObject *named = describe_name(index, name);
+    if (!named)
+        return NULL;
+    PyObject *text = PyUnicode_FromFormat("gradient %zd%U", (Py_ssize_t)index, named);
+    Py_DECREF(named);
+    return text;
+}
+
+PyObject *raise_status_named(gsc_status status, PyObject *name)
+{
+    static const char place[] = ": gradient ";
+    char head[512]; /* a copy: name() may use the core, which then has another last message */
+    strncpy(head, gsc_last_error(), sizeof head - 1);
+    head[sizeof head - 1] = '\0';
+    char *found = strstr(head, place);
+    if (!found)
+        return raise_message(status, translate(head));
+    char *tail;
+    unsigned long long index = strtoull(found + strlen(place), &tail, 10);
+    PyObject *gradient = describe_gradient((size_t)index, name), *message = NULL;
+    if (gradient) {
+        *found = '\0';
+        PyObject *before = translate(head), *after = translate(tail);
+        if (before && after)
+            message = PyUnicode_FromFormat("%U: %U%U", before, gradient, after);
+        Py_XDECREF(before);
+        Py_XDECREF(after);
+        Py_DECREF(gradient);
+    }
+    return raise_message(status, message);
+}
+
+int raise_from(PyObject *exception, PyObject *message)
+{
+    PyObject *type, *value, *traceback, *cause = NULL;
+    PyErr_Fetch(&type, &cause, &traceback);
+    PyErr_NormalizeException(&type, &cause, &traceback);
+    if (traceback)
+        PyException_SetTraceback(cause, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    PyErr_SetObject(exception, message);
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Py_XINCREF(cause);
+    PyException_SetContext(value, cause); /* both steal a reference */
+    PyException_SetCause(value, cause);
+    PyErr_Restore(type, value, traceback);
+    return -1;
+}

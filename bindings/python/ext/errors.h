@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* errors.h: the core's failures as Python exceptions. */
+#ifndef EXT_ERRORS_H
+#define EXT_ERRORS_H
+
+#include "module.h"
+
+#include "gradscaler/status.h"
+
+/* Makes DeviceError, CommError and DivergedError and adds them to the module; 0, or -1 with a Python exception. */
+int errors_add(PyObject *module);
+
+/* Raises what a failed call of the core means in Python, with the core's message in Python's words (gsc_scaler_unscale
+ * becomes unscale_, and so on). Call it on the thread that failed, with the GIL. Returns NULL, to be returned.
+ *   VALUE ValueError, STATE and OPTIMIZER RuntimeError, UNSUPPORTED NotImplementedError, DEVICE DeviceError,
+ *   MEMORY MemoryError, IO OSError, COMM CommError, DIVERGED DivergedError
+ * A callback's own exception is not known here: whoever has stashed one raises that instead. */
+PyObject *raise_status(gsc_status status);
+
+/* The same after a call that the core gave no names to: where its message speaks of `gradient 3`, what name(3) returns
+ * is added. name: a callable or None. */
+PyObject *raise_status_named(gsc_status status, PyObject *name);
+
+/* `gradient 3 ("weight")`, as the core writes it; name: a callable from an index to a string or None, or None. A new
+ * string, or NULL with a Python exception. */
+PyObject *describe_gradient(size_t index, PyObject *name);
+
+/* Raises an exception whose cause is the one that is set now. Returns -1, to be returned. */
+int raise_from(PyObject *exception, PyObject *message);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "callbacks.h"
+#include "numbers.h"
+#include "scaler.h"
+
+/* None leaves the default. */
+static int take_limit(PyObject *object, const char *what, double *out)
+{
+    return object == Py_None ? 0 : number_to_double(object, what, out);
+}
+
+static int take_callable(PyObject *object, const char *what, PyObject **out)
+{
+    if (object == Py_None)
+        return 0;
+    if (!PyCallable_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%s must be callable or None, not %R", what, (PyObject *)Py_TYPE(object));
+        return -1;
+    }
+    Py_INCREF(object);
+    *out = object;
+    return 0;
+}
+
+static int take_flag(PyObject *object, bool *out)
+{
+    int truth = PyObject_IsTrue(object);
+    *out = truth > 0;
+    return truth < 0 ? -1 : 0;
+}
+
+int options_from_arguments(py_scaler *self, PyObject *args, PyObject *keywords, gsc_scaler_options *options,
+                           gsc_comm *comm)
+{
+    static char *names[] = {"init_scale",
+                            "growth_factor",
+                            "backoff_factor",
+                            "growth_interval",
+                            "enabled",
+                            "min_scale",
+                            "max_scale",
+                            "hysteresis",
+                            "max_consecutive_skips",
+                            "allow_fp16_grads",
+                            "allreduce_max",
+                            "allreduce_sum",
+                            "observer",
+                            NULL};
+    PyObject *init, *growth, *backoff, *interval, *enabled, *least, *greatest, *hysteresis, *skips, *fp16;
+    PyObject *max, *sum, *observer;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "$OOOOOOOOOOOOO:Scaler", names, &init, &growth, &backoff,
+                                     &interval, &enabled, &least, &greatest, &hysteresis, &skips, &fp16, &max, &sum,
+                                     &observer))
+        return -1;
+    *options = gsc_scaler_options_default();
+    if (number_to_double(init, "init_scale", &options->init_scale) < 0 ||
+        number_to_double(growth, "growth_factor", &options->growth_factor) < 0 ||
+        number_to_double(backoff, "backoff_factor", &options->backoff_factor) < 0 ||
+        number_to_int64(interval, "growth_interval", &options->growth_interval) < 0 ||
+        take_flag(enabled, &options->enabled) < 0 || take_limit(least, "min_scale", &options->min_scale) < 0 ||
+        take_limit(greatest, "max_scale", &options->max_scale) < 0 ||
+        number_to_int32(hysteresis, "hysteresis", &options->hysteresis) < 0 ||
+        number_to_int64(skips, "max_consecutive_skips", &options->max_consecutive_skips) < 0 ||
+        take_flag(fp16, &options->allow_fp16_grads) < 0 ||
+        take_callable(max, "allreduce_max", &self->allreduce_max) < 0 ||
+        take_callable(sum, "allreduce_sum", &self->allreduce_sum) < 0 ||
+        take_callable(observer, "observer", &self->observer) < 0)
+        return -1;
+    if (self->allreduce_sum && !self->allreduce_max) {
+        PyErr_SetString(PyExc_ValueError, "allreduce_sum is given without allreduce_max");
+        return -1;
+    }
+    callbacks_fill_options(self, options, comm);
+    return 0;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scaler.c: the type, and the methods that change a scaler. */
+#include "scaler.h"
+
+#include "call.h"
+#include "callbacks.h"
+#include "errors.h"
+#include "numbers.h"
+#include "types.h"
+
+static PyTypeObject *type;
+
+static gsc_scaler *core_of(PyObject *self) { return ((py_scaler *)self)->core; }
+
+static const gsc_optimizer *optimizer_of(const core_call *call) { return &call->handle->optimizer; }
+
+static int scaler_init(py_scaler *self, PyObject *args, PyObject *keywords)
+{
+    gsc_scaler_options options;
+    gsc_comm comm;
+    if (options_from_arguments(self, args, keywords, &options, &comm) < 0)
+        return -1;
+    self->handles = PySet_New(NULL);
+    if (!self->handles)
+        return -1;
+    gsc_status status = gsc_scaler_create(&options, &self->core);
+    if (status == GSC_OK)
+        return 0;
+    raise_status(status);
+    return -1;
+}
+
+static PyObject *scaler_new(PyTypeObject *cls, PyObject *args, PyObject *keywords)
+{
+    PyObject *self = type_allocate(cls);
+    if (self && scaler_init((py_scaler *)self, args, keywords) < 0)
+        Py_CLEAR(self);
+    return self;
+}
+
+static int scaler_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    py_scaler *self = (py_scaler *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->handles);
+    Py_VISIT(self->allreduce_max);
+    Py_VISIT(self->allreduce_sum);
+    Py_VISIT(self->observer);
+    return 0;
+}
+
+/* Cycles run through the callables. The handles stay as long as the core knows them. */
+static int scaler_clear(PyObject *object)
+{
+    py_scaler *self = (py_scaler *)object;
+    Py_CLEAR(self->allreduce_max);
+    Py_CLEAR(self->allreduce_sum);
+    Py_CLEAR(self->observer);
+    return 0;
+}
+
+static void scaler_dealloc(PyObject *object)
+{
+    py_scaler *self = (py_scaler *)object;
+    PyObject_GC_UnTrack(object);
+    scaler_clear(object);
+    if (!busy_is_lost(&self->busy))
+        gsc_scaler_destroy(self->core);
+    Py_CLEAR(self->handles);
+    type_free(object);
+}
+
+/* Where the core will not look at gradients, whatever they are is not our concern either. */
+static int take_if_looked_at(core_call *call, PyObject *grads, bool clips)
+{
+    gsc_stage stage = gsc_scaler_get_stage(call->scaler->core, optimizer_of(call));
+    bool looks = gsc_scaler_is_enabled(call->scaler->core)
+                     ? stage == GSC_STAGE_READY || (clips && stage == GSC_STAGE_UNSCALED)
+                     : clips;
+    return looks ? call_take(call, grads) : 0;
+}
+
+static int take_pair(arrays *in, arrays *out, PyObject *source, PyObject *target)
+{
+    if (arrays_take_one(in, source, false, "source") < 0)
+        return -1;
+    return arrays_take_one(out, target, true, "target");
+}
+
+static PyObject *scaler_scale(PyObject *self, PyObject *args)
+{
+    PyObject *source, *target;
+    arrays in = {0}, out = {0};
+    core_call call;
+    if (!PyArg_UnpackTuple(args, "scale", 2, 2, &source, &target) ||
+        call_begin(&call, (py_scaler *)self, NULL, NULL) < 0)
+        return NULL;
+    if (take_pair(&in, &out, source, target) == 0) {
+        call.frees_gil = arrays_free_the_gil(&in);
+        CALL_CORE(&call, gsc_scaler_scale(core_of(self), in.tensors[0], out.tensors[0]));
+    }
+    PyObject *value = call_end(&call);
+    arrays_free(&in);
+    arrays_free(&out);
+    return value;
+}
+
+static PyObject *scaler_unscale(PyObject *self, PyObject *args)
+{
+    PyObject *handle, *grads, *name;
+    core_call call;
+    if (!PyArg_UnpackTuple(args, "unscale", 3, 3, &handle, &grads, &name) ||
+        call_begin(&call, (py_scaler *)self, handle, name) < 0)
+        return NULL;
+    if (take_if_looked_at(&call, grads, false) == 0)
+        CALL_CORE(&call, gsc_scaler_unscale(core_of(self), optimizer_of(&call)));
+    return call_end(&call);
+}
+
+static PyObject *scaler_record(PyObject *self, PyObject *args)
+{
+    PyObject *handle, *verdict;
+    core_call call;
+    if (!PyArg_UnpackTuple(args, "record", 2, 2, &handle, &verdict))
+        return NULL;
+    int found_inf = PyObject_IsTrue(verdict);
+    if (found_inf < 0 || call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
+        return NULL;
+    CALL_CORE(&call, gsc_scaler_record(core_of(self), optimizer_of(&call), found_inf));
+    return call_end(&call);
+}
+
+static PyObject *scaler_step(PyObject *self, PyObject *args)
+{
+    PyObject *handle, *grads, *name, *step, *step_scaled, *clip_norm, *norm_type;
+    gsc_step_args step_args = {0};
+    core_call call;
+    if (!PyArg_UnpackTuple(args, "step", 7, 7, &handle, &grads, &name, &step, &step_scaled, &clip_norm, &norm_type) ||
+        number_to_double(clip_norm, "clip_norm", &step_args.clip_norm) < 0 ||
+        number_to_double(norm_type, "norm_type", &step_args.clip_norm_type) < 0 ||
+        call_begin(&call, (py_scaler *)self, handle, name) < 0)
+        return NULL;
+    call.step = step;
+    call.step_scaled = step_scaled == Py_None ? NULL : step_scaled;
+    callbacks_offer_step_scaled(call.handle, call.step_scaled != NULL);
+    if (take_if_looked_at(&call, grads, step_args.clip_norm > 0.0) == 0)
+        CALL_CORE(&call, gsc_scaler_step(core_of(self), optimizer_of(&call), &step_args, NULL));
+    return call_end(&call);
+}
+
+static PyObject *scaler_clip_grad_norm(PyObject *self, PyObject *args)
+{
+    PyObject *handle, *grads, *name, *max_norm_object, *norm_type_object;
+    double max_norm, norm_type, norm;
+    core_call call;
+    if (!PyArg_UnpackTuple(args, "clip_grad_norm", 5, 5, &handle, &grads, &name, &max_norm_object, &norm_type_object) ||
+        number_to_double(max_norm_object, "max_norm", &max_norm) < 0 ||
+        number_to_double(norm_type_object, "norm_type", &norm_type) < 0 ||
+        call_begin(&call, (py_scaler *)self, handle, name) < 0)
+        return NULL;
+    if (take_if_looked_at(&call, grads, true) == 0) {
+        CALL_CORE(&call, gsc_scaler_clip_grad_norm(core_of(self), optimizer_of(&call), max_norm, norm_type, &norm));
+        if (call.status == GSC_OK)
+            call.value = PyFloat_FromDouble(norm);
+    }
+    return call_end(&call);
+}
+
+static PyObject *scaler_skip(PyObject *self, PyObject *handle)
+{
+    core_call call;
+    if (call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
+        return NULL;
+    CALL_CORE(&call, gsc_scaler_skip(core_of(self), optimizer_of(&call)));
+    return call_end(&call);
+}
+
+static PyObject *scaler_rearm(PyObject *self, PyObject *handle)
+{
+    core_call call;
+    if (call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
+        return NULL;
+    CALL_CORE(&call, gsc_scaler_rearm(core_of(self), optimizer_of(&call)));
+    return call_end(&call);
+}
+
+/* The core's forget refuses in callbacks too, but has no status to say so. */
+static gsc_status forget(gsc_scaler *core, const gsc_optimizer *optimizer)
+{
+    gsc_status status = gsc_scaler_rearm(core, optimizer);
+    if (status == GSC_OK)
+        gsc_scaler_forget(core, optimizer);
+    return status;
+}
+
+static PyObject *scaler_forget(PyObject *self, PyObject *handle)
+{
+    core_call call;
+    if (call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
+        return NULL;
+    CALL_CORE(&call, forget(core_of(self), optimizer_of(&call)));
+    if (call.status == GSC_OK)
+        PySet_Discard(call.scaler->handles, handle);
+    return call_end(&call);
+}
+
+static PyObject *scaler_update(PyObject *self, PyObject *none)
+{
+    (void)none;
+    core_call call;
+    if (call_begin(&call, (py_scaler *)self, NULL, NULL) < 0)
+        return NULL;
+    CALL_CORE(&call, gsc_scaler_update(core_of(self)));
+    return call_end(&call);
+}
+
+static PyObject *set_double(PyObject *self, PyObject *object, const char *what,
+                            gsc_status (*set)(gsc_scaler *scaler, double value))
+{
+    double value;
+    core_call call;
+    if (number_to_double(object, what, &value) < 0 || call_begin(&call, (py_scaler *)self, NULL, NULL) < 0)
+        return NULL;
+    CALL_CORE(&call, set(core_of(self), value));
+    return call_end(&call);
+}
+
+static PyObject *scaler_update_to(PyObject *self, PyObject *new_scale)
+{
+    return set_double(self, new_scale, "new_scale", gsc_scaler_update_to);
+}
+
+static PyObject *scaler_set_growth_factor(PyObject *self, PyObject *value)
+{
+    return set_double(self, value, "growth_factor", gsc_scaler_set_growth_factor);
+}
+
+static PyObject *scaler_set_backoff_factor(PyObject *self, PyObject *value)
+{
+    return set_double(self, value, "backoff_factor", gsc_scaler_set_backoff_factor);
+}
+
+static PyObject *scaler_set_growth_interval(PyObject *self, PyObject *object)
+{
+    int64_t value;
+    core_call call;
+    if (number_to_int64(object, "growth_interval", &value) < 0 || call_begin(&call, (py_scaler *)self, NULL, NULL) < 0)
+        return NULL;
+    CALL_CORE(&call, gsc_scaler_set_growth_interval(core_of(self), value));
+    return call_end(&call);
+}
+
+static PyMethodDef methods[] = {{"scale", scaler_scale, METH_VARARGS, NULL},
+                                {"unscale", scaler_unscale, METH_VARARGS, NULL},
+                                {"record", scaler_record, METH_VARARGS, NULL},
+                                {"step", scaler_step, METH_VARARGS, NULL},
+                                {"clip_grad_norm", scaler_clip_grad_norm, METH_VARARGS, NULL},
+                                {"skip", scaler_skip, METH_O, NULL},
+                                {"rearm", scaler_rearm, METH_O, NULL},
+                                {"forget", scaler_forget, METH_O, NULL},
+                                {"update", scaler_update, METH_NOARGS, NULL},
+                                {"update_to", scaler_update_to, METH_O, NULL},
+                                {"get_scale", scaler_get_scale, METH_NOARGS, NULL},
+                                {"get_growth_factor", scaler_get_growth_factor, METH_NOARGS, NULL},
+                                {"get_backoff_factor", scaler_get_backoff_factor, METH_NOARGS, NULL},
+                                {"get_growth_interval", scaler_get_growth_interval, METH_NOARGS, NULL},
+                                {"is_enabled", scaler_is_enabled, METH_NOARGS, NULL},
+                                {"set_growth_factor", scaler_set_growth_factor, METH_O, NULL},
+                                {"set_backoff_factor", scaler_set_backoff_factor, METH_O, NULL},
+                                {"set_growth_interval", scaler_set_growth_interval, METH_O, NULL},
+                                {"get_stage", scaler_get_stage, METH_O, NULL},
+                                {"found_inf", scaler_found_inf, METH_O, NULL},
+                                {"result", scaler_result, METH_O, NULL},
+                                {"overflows", scaler_overflows, METH_O, NULL},
+                                {"stats", scaler_stats, METH_NOARGS, NULL},
+                                {"state", scaler_state, METH_NOARGS, NULL},
+                                {"load_state", scaler_load_state, METH_O, NULL},
+                                {NULL, NULL, 0, NULL}};
+
+int scaler_add_type(PyObject *module)
+{
+    static const char doc[] = "One scaler of the core. A call borrows the gradients that it is given and calls back.";
+    static PyType_Slot slots[] = {{Py_tp_new, TYPE_SLOT(scaler_new)},
+                                  {Py_tp_dealloc, TYPE_SLOT(scaler_dealloc)},
+                                  {Py_tp_traverse, TYPE_SLOT(scaler_traverse)},
+                                  {Py_tp_clear, TYPE_SLOT(scaler_clear)},
+                                  {Py_tp_methods, methods},
+                                  {Py_tp_doc, (void *)doc},
+                                  {0, NULL}};
+    static PyType_Spec spec = {.name = "gradscaler._core.Scaler",
+                               .basicsize = sizeof(py_scaler),
+                               .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                               .slots = slots};
+    if (busy_init() < 0)
+        return -1;
+    if (!type)
+        type = (PyTypeObject *)PyType_FromSpec(&spec);
+    return type ? module_add(module, "Scaler", (PyObject *)type) : -1;
+}
