@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What counts as an array, and what of a PyTorch gradient can be handed over. No array library is imported: what has
+not been imported cannot have made the object at hand."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def torch_tensor_type() -> Any:
+    """`torch.Tensor`; None if the program has not imported torch."""
+    return getattr(sys.modules.get("torch"), "Tensor", None)
+
+
+def is_numpy(value: object) -> bool:
+    """Whether `value` is a NumPy array or a NumPy scalar."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+
+
+def is_tensor(value: object) -> bool:
+    """Whether `value` looks like the array or tensor of some library."""
+    return hasattr(value, "__dlpack__") or (hasattr(value, "shape") and hasattr(value, "dtype"))
+
+
+def is_buffer(value: Any) -> bool:
+    """Whether `value` speaks the buffer protocol, as bytes, array.array and memoryview do."""
+    try:
+        memoryview(value).release()
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
+
+
+def expose(gradients: list[Any]) -> list[Any]:
+    """Replaces, in the list, the PyTorch gradients that cannot be handed over as they are by views of their elements.
+
+    Sparse gradients are their values. Subclasses are detached: they refuse DLPack where they require a gradient."""
+    tensor_type = torch_tensor_type()
+    if tensor_type is not None:
+        for index, gradient in enumerate(gradients):
+            if gradient is None or (type(gradient) is tensor_type and not gradient.is_sparse):
+                continue
+            if isinstance(gradient, tensor_type):
+                gradients[index] = _exposed(index, gradient)
+    return gradients
+
+
+def _exposed(index: int, gradient: Any) -> Any:
+    if hasattr(gradient, "to_local") and hasattr(gradient, "placements"):
+        raise NotImplementedError(
+            f"gradient {index} is a torch DTensor, which is not served; hand over a list of the local shards "
+            "(grad.to_local()) and let the ranks agree through GradScaler(comm=...)"
+        )
+    gradient = gradient.detach()
+    return gradient._values() if gradient.is_sparse else gradient

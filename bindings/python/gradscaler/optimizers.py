@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers as a scaler sees them: where the gradients are, what they are called, how a step is taken.
+
+Three kinds are known: objects with `param_groups` (PyTorch's and those like them), objects with `grads()`, and plain
+lists of arrays, which have no step of their own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from typing import Any, Callable
+
+from .arrays import expose, torch_tensor_type
+
+_EXPECTED = (
+    "expected an optimizer with param_groups and step(), an object with grads() and step(), "
+    "or a list of gradient arrays; got {}"
+)
+
+
+def gradients(optimizer: Any, allow_fp16: bool) -> list[Any]:
+    """The gradients in their order, None where a parameter has none. Raises TypeError for what is no optimizer."""
+    groups = getattr(optimizer, "param_groups", None)
+    if groups is not None:
+        return _gradients_of_groups(groups, allow_fp16)
+    if callable(getattr(optimizer, "grads", None)):
+        return _gradients_of_list(list(optimizer.grads()), allow_fp16)
+    if isinstance(optimizer, (list, tuple)):
+        return _gradients_of_list(list(optimizer), allow_fp16)
+    raise TypeError(_EXPECTED.format(type(optimizer).__name__))
+
+
+def _gradients_of_groups(groups: Any, allow_fp16: bool) -> list[Any]:
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    try:
+        found = [parameter.grad for parameter in parameters]
+    except AttributeError:
+        for index, parameter in enumerate(parameters):
+            if not hasattr(parameter, "grad"):
+                where = _name_in_groups(groups, index)
+                raise TypeError(f"{where} is a {type(parameter).__name__}, which has no attribute grad") from None
+        raise
+    if allow_fp16:
+        for index in _with_duplicates(found):
+            parameters[index].grad = found[index] = found[index].coalesce()
+    return expose(found)
+
+
+def _gradients_of_list(found: list[Any], allow_fp16: bool) -> list[Any]:
+    if allow_fp16:
+        for index in _with_duplicates(found):
+            raise ValueError(f"gradient {index} is sparse float16 with duplicates not yet summed; coalesce() it first")
+    return expose(found)
+
+
+def _with_duplicates(found: list[Any]) -> list[int]:
+    """Where the sparse float16 gradients are whose values, finite each, may overflow in their sum."""
+    if torch_tensor_type() is None:
+        return []
+    half = sys.modules["torch"].float16
+    return [
+        index
+        for index, gradient in enumerate(found)
+        if getattr(gradient, "is_sparse", False) and gradient.dtype is half and not gradient.is_coalesced()
+    ]
+
+
+def namer(optimizer: Any) -> Callable[[int], str | None] | None:
+    """A function from a gradient's index to its name; None where the index is all there is."""
+    groups = getattr(optimizer, "param_groups", None)
+    if groups is not None:
+        return functools.partial(_name_in_groups, groups)
+    if callable(getattr(optimizer, "names", None)):
+        return functools.partial(_name_in_sequence, optimizer)
+    return None
+
+
+def _name_in_groups(groups: Any, index: int) -> str | None:
+    for number, group in enumerate(groups):
+        parameters = group["params"]
+        if index < len(parameters):
+            names = group.get("param_names")
+            return str(names[index]) if names else f"param_groups[{number}]['params'][{index}]"
+        index -= len(parameters)
+    return None
+
+
+def _name_in_sequence(optimizer: Any, index: int) -> str | None:
+    names = list(optimizer.names())
+    return None if index >= len(names) or names[index] is None else str(names[index])
+
+
+def stepper(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+    """A function of no arguments that takes the optimizer's step; for a list of arrays, one that does nothing."""
+    step = getattr(optimizer, "step", None)
+    if callable(step):
+        return functools.partial(step, *args, **kwargs) if args or kwargs else step
+    if isinstance(optimizer, (list, tuple)):
+        if args or kwargs:
+            raise TypeError("a list of arrays has no step of its own, so that it takes no further arguments")
+        return _no_step
+    raise TypeError(_EXPECTED.format(f"{type(optimizer).__name__}, which has no step()"))
+
+
+def _no_step() -> None:
+    return None
+
+
+def is_scale_aware(optimizer: Any) -> bool:
+    """Whether its step divides by the scale itself, as PyTorch's fused optimizers do."""
+    return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+
+
+def wants_scaler(optimizer: Any) -> bool:
+    """Whether its step takes the scaler itself (PyTorch's older protocol)."""
+    return "grad_scaler" in inspect.signature(optimizer.step).parameters
+
+
+def step_with_scale(optimizer: Any, step: Callable[[], Any], scale: float | None) -> Any:
+    """The step of a scale-aware optimizer, which reads `grad_scale` (None: the gradients are unscaled) and `found_inf`
+    (0: it is not called after an overflow). A `grad_scale` that the user has set is a further divisor, and stays.
+
+    Source: torch/amp/grad_scaler.py, GradScaler.step."""
+    missing = object()
+    preset = getattr(optimizer, "grad_scale", missing)
+    if scale is None:
+        optimizer.grad_scale = None if preset is missing else preset
+    else:
+        optimizer.grad_scale = _scalar(scale) if preset is missing or preset is None else _scalar(scale) * preset
+    optimizer.found_inf = _scalar(0.0)
+    try:
+        return step()
+    finally:
+        del optimizer.found_inf
+        if preset is missing:
+            del optimizer.grad_scale
+        else:
+            optimizer.grad_scale = preset
+
+
+def _scalar(value: float) -> Any:
+    """A float32 tensor of no dimensions where there is torch."""
+    if torch_tensor_type() is None:
+        return value
+    torch = sys.modules["torch"]
+    return torch.full((), value, dtype=torch.float32, device="cpu")

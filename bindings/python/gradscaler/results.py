@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scaler and the functions report: outcomes, overflows, counters, events, statistics."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from .scaler import GradScaler
+
+
+class Outcome(IntEnum):
+    """What became of a step."""
+
+    STEPPED = 0
+    """The optimizer's step was called with unscaled gradients."""
+    SKIPPED_OVERFLOW = 1
+    """Some gradient was infinite or NaN: the step was not called."""
+    NO_GRADS = 2
+    """The step was called, but no parameter had a gradient."""
+    PENDING = 3
+    """A device has yet to decide. Never on the CPU."""
+
+
+class EventKind(IntEnum):
+    """What an `Event` tells of."""
+
+    OVERFLOW = 0
+    """An optimizer's gradients are not finite."""
+    BACKOFF = 1
+    """`update` made the scale smaller."""
+    GROWTH = 2
+    """`update` made the scale larger."""
+    AT_MIN_SCALE = 3
+    """A due backoff ended at `min_scale` (not told of static scales)."""
+
+
+class Overflow(NamedTuple):
+    """One gradient with infinities or NaNs."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, of no use here
+    """Its place among the optimizer's gradients, from 0; parameters without a gradient count."""
+    name: str | None
+    """Its name; None for arrays of a plain list."""
+    inf_count: int
+    """How many elements are infinite."""
+    nan_count: int
+    """How many elements are NaN."""
+    first_index: int
+    """The first element that is not finite, counted row by row from 0."""
+
+
+class Stats(NamedTuple):
+    """Counters since the scaler was created."""
+
+    updates: int
+    """Iterations closed with `update`."""
+    steps: int
+    """Steps with outcome `STEPPED`."""
+    skipped_steps: int
+    """Steps skipped for an overflow."""
+    backoffs: int
+    """Updates that made the scale smaller."""
+    growths: int
+    """Updates that made the scale larger, not counting scales set by hand."""
+    consecutive_skips: int
+    """Iterations in a row, up to the last one, with an overflow."""
+
+
+class Event(NamedTuple):
+    """What `GradScaler(on_event=...)` is called with."""
+
+    kind: EventKind
+    scale: float
+    """The scale after the event."""
+    update: int
+    """Updates completed before this one."""
+    optimizer: Any
+    """Whose gradients overflowed (`OVERFLOW` only), else None."""
+    scaler: GradScaler
+
+
+class GradStatistics(NamedTuple):
+    """What is in one gradient."""
+
+    count: int  # type: ignore[assignment]  # hides tuple.count, of no use here
+    zeros: int
+    infs: int
+    nans: int
+    min_abs: float
+    """The smallest magnitude that is neither 0 nor NaN nor infinite; 0.0 if there is none."""
+    max_abs: float
+    """The largest finite magnitude; 0.0 if there is none."""
+    exponents: dict[int, int]
+    """How many finite, non-zero values have floor(log2(abs(x))) == key, for the keys that occur (-150 to 129;
+    float64 values beyond are counted at the ends)."""

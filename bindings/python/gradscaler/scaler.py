@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The class GradScaler."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+import weakref
+from typing import Any, Callable, TypeVar
+
+from . import checks, optimizers, state
+from ._core import Handle, Scaler
+from .arrays import is_tensor
+from .handles import Handles
+from .ranks import Comm
+from .results import Event, EventKind, Outcome, Overflow, Stats
+from .scaling import scaled
+
+_T = TypeVar("_T")
+
+_UNSCALED, _STEPPED = 1, 2
+
+
+class GradScaler:
+    """Dynamic loss scaling for mixed-precision training.
+
+    Half precision loses small gradients: they underflow to zero. A scaler multiplies the loss by a large factor before
+    the backward pass and divides the gradients by it afterwards. A step whose gradients overflowed is skipped, and the
+    scale adapts itself: it shrinks after an overflow and grows after a while without one.
+
+        scaler = GradScaler()
+        for x, y in batches:
+            optimizer.zero_grad()
+            loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)      # unscales and checks, then steps or skips
+            scaler.update()             # adapts the scale
+
+    An optimizer is one of:
+
+    * an object with `param_groups` and `step()`, as PyTorch's: a list of dicts whose "params" have a `grad`;
+    * an object with `grads()`, which returns its gradient arrays (None: no gradient now), and `step()`; where it has
+      `names()` too, these are the gradients' names in messages and reports;
+    * a list (or tuple) of gradient arrays. It has no step of its own: after `step(list)`, `outcome(list)` tells whether
+      to apply the gradients. Until `update`, it has to be the same list object.
+
+    Gradients are float32, float64 or bfloat16 arrays in host memory (NumPy, PyTorch, array.array, whatever speaks
+    DLPack or the buffer protocol), of any shape and strides. They are changed in place and never copied.
+
+    Each optimizer goes ready -> unscaled -> stepped once per iteration; `update` makes all ready again. Calls out of
+    order raise RuntimeError and change nothing. With several optimizers, an overflow in one skips only its own step;
+    `update` then backs off. A scaler may be used by several threads; a call waits for the one under way.
+
+    Args:
+        device: where the gradients are; only "cpu" is served. Others raise DeviceError.
+        init_scale: the first scale.
+        growth_factor: the scale is multiplied by it after `growth_interval` updates in a row without overflow; > 1.
+        backoff_factor: the scale is multiplied by it after an iteration with an overflow; in (0, 1).
+        growth_interval: see `growth_factor`; >= 1.
+        enabled: False makes the scaler a pass-through: `scale` returns its argument, `step` calls the optimizer, the
+            other methods do nothing.
+        min_scale: the scale never falls below; default and least 2**-126, so that 1/scale stays finite.
+        max_scale: growth that would pass it leaves the scale; default and greatest that of float32.
+            min_scale == init_scale == max_scale is a static scale.
+        hysteresis: the first `hysteresis` - 1 overflows skip their step but leave the scale; a clean update restores
+            the credit (apex's rule).
+        max_consecutive_skips: `update` raises DivergedError, which names the gradients, from so many iterations in a
+            row with an overflow on. 0: no limit.
+        allow_fp16_grads: False refuses float16 gradients: keep parameters in float32, unscaled float16 gradients
+            underflow.
+        comm: the ranks that train together, see `gradscaler.Comm`.
+        on_event: called with an `Event` at every overflow and change of the scale. It may read the scaler, not change
+            it. An exception that it raises comes out of the scaler's call, which is complete by then.
+
+    Raises:
+        TypeError, ValueError: an argument of a wrong type, or out of its range.
+        DeviceError: see `device`.
+
+    >>> scaler = GradScaler(init_scale=4.0, growth_interval=2)
+    >>> from array import array
+    >>> gradients = [array("f", [8.0, float("inf")])]
+    >>> scaler.step(gradients)
+    >>> scaler.outcome(gradients)
+    <Outcome.SKIPPED_OVERFLOW: 1>
+    >>> scaler.overflows(gradients)
+    [Overflow(index=0, name=None, inf_count=1, nan_count=0, first_index=1)]
+    >>> scaler.update()
+    >>> scaler.get_scale()
+    2.0
+    """
+
+    def __init__(
+        self,
+        device: Any = "cpu",
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+        *,
+        min_scale: float | None = None,
+        max_scale: float | None = None,
+        hysteresis: int = 1,
+        max_consecutive_skips: int = 0,
+        allow_fp16_grads: bool = False,
+        comm: Comm | None = None,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> None:
+        checks.cpu(device)
+        if comm is not None and not callable(getattr(comm, "allreduce_max", None)):
+            raise TypeError(f"comm is a {type(comm).__name__}, it must have a method allreduce_max(values)")
+        if on_event is not None and not callable(on_event):
+            raise TypeError(f"on_event is a {type(on_event).__name__}, it must be callable")
+        self._enabled = bool(enabled)
+        self._options: dict[str, Any] = {
+            "init_scale": checks.real("init_scale", init_scale),
+            "growth_factor": checks.real("growth_factor", growth_factor),
+            "backoff_factor": checks.real("backoff_factor", backoff_factor),
+            "growth_interval": checks.integer("growth_interval", growth_interval),
+            "enabled": self._enabled,
+            "min_scale": None if min_scale is None else checks.real("min_scale", min_scale),
+            "max_scale": None if max_scale is None else checks.real("max_scale", max_scale),
+            "hysteresis": checks.integer("hysteresis", hysteresis, bits=32),
+            "max_consecutive_skips": checks.integer("max_consecutive_skips", max_consecutive_skips),
+            "allow_fp16_grads": bool(allow_fp16_grads),
+        }
+        self._comm = comm
+        self._on_event = on_event
+        self._start()
+
+    def _start(self) -> None:
+        self._core = Scaler(
+            allreduce_max=getattr(self._comm, "allreduce_max", None),
+            allreduce_sum=getattr(self._comm, "allreduce_sum", None),
+            observer=None if self._on_event is None else self._observer(self._on_event),
+            **self._options,
+        )
+        self._handles = Handles(self._core)
+
+    def _observer(self, on_event: Callable[[Event], object]) -> Callable[[int, float, int, Handle | None], object]:
+        # Weakly: the core, which we own, keeps it.
+        reference = weakref.ref(self)
+
+        def observe(kind: int, scale: float, update: int, handle: Handle | None) -> None:
+            scaler = reference()
+            if scaler is not None:
+                optimizer = None if handle is None else scaler._handles.optimizer_of(handle)
+                on_event(Event(EventKind(kind), scale, update, optimizer, scaler))
+
+        return observe
+
+    def scale(self, outputs: _T) -> _T:
+        """Multiplies a loss, or several, by the scale.
+
+        Args:
+            outputs: a tensor, or an iterable of such things, nested as you like. Lists, tuples and named tuples come
+                back as what they are, other iterables as an iterator that scales when it is read. PyTorch tensors keep
+                their autograd graph, and dtypes follow PyTorch's promotion: a float16 tensor stays float16, one of no
+                dimensions becomes float32. NumPy arrays and scalars go by the same rule, product in float32 (float64
+                for float64), rounded once.
+
+        Returns:
+            New tensors in the same structure; `outputs` itself when disabled.
+
+        Raises:
+            ValueError: for anything else, such as a Python number.
+        """
+        if not self._enabled:
+            return outputs
+        result: _T = scaled(self._core, outputs)
+        return result
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divides the optimizer's gradients by the scale, in place, and notes whether some result is not finite.
+
+        Optional: `step` does it where it was not done. Call it between the backward pass and `step`, once all
+        gradients are accumulated, to look at the real gradients or to clip them:
+
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+            scaler.step(optimizer)
+            scaler.update()
+
+        Each gradient keeps its dtype: the product with 1/scale is formed in float32 (float64 for float64) and rounded
+        once. All elements are divided, also after an overflow. Changes made to the gradients afterwards are not
+        checked again.
+
+        Raises:
+            RuntimeError: already unscaled or stepped since the last update.
+            ValueError: a float16 gradient (see `allow_fp16_grads`), one that is read-only or of another dtype; it is
+                named. Nothing is unscaled, and the optimizer stays ready. So with all that follow.
+            NotImplementedError: a complex gradient, a PyTorch DTensor.
+            TypeError: not an optimizer, or a gradient that is no array.
+            DeviceError: a gradient that is not in host memory.
+            CommError: the ranks do not agree.
+        """
+        if self._enabled:
+            grads, name = self._gradients(optimizer)
+            self._core.unscale(self._handles.get(optimizer), grads, name)
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscales if that was not done, then calls `optimizer.step(*args, **kwargs)`, or skips it after an overflow.
+
+        Parameters and optimizer state are untouched by a skipped step. PyTorch's fused optimizers get their gradients
+        still scaled and divide on the fly.
+
+        Returns:
+            What the optimizer returned; None for a skipped step, or a list of arrays. `outcome` tells them apart.
+
+        Raises:
+            RuntimeError: already stepped since the last update; or the keyword `closure` while enabled: the gradients
+                of a re-evaluation would never be unscaled.
+            Whatever the optimizer raises: the gradients are unscaled then, and `step` may be called again.
+            All that `unscale_` raises.
+        """
+        if self._enabled and "closure" in kwargs:
+            raise RuntimeError(
+                "step: a closure is not supported while the scaler is enabled; the gradients of a re-evaluation would "
+                "never be unscaled"
+            )
+        step = optimizers.stepper(optimizer, args, kwargs)
+        if not self._enabled:
+            return self._core.step(self._handles.get(optimizer), [], None, step, None, 0.0, 2.0)
+        if not optimizers.is_scale_aware(optimizer):
+            return self._take_step(optimizer, step, None)
+        if optimizers.wants_scaler(optimizer):
+            return self._hand_over(optimizer, args, kwargs)
+        return self._take_step(
+            optimizer,
+            lambda: optimizers.step_with_scale(optimizer, step, None),
+            lambda _: self._step_scaled(optimizer, step),
+        )
+
+    def _take_step(self, optimizer: Any, step: Callable[[], Any], step_scaled: Callable[[float], Any] | None) -> Any:
+        handle = self._handles.find(optimizer)
+        if self._core.get_stage(handle) == _UNSCALED:
+            return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # gradients are not looked at again
+        grads, name = self._gradients(optimizer)
+        return self._core.step(self._handles.get(optimizer), grads, name, step, step_scaled, 0.0, 2.0)
+
+    def _step_scaled(self, optimizer: Any, step: Callable[[], Any]) -> Any:
+        self._handles.mark_unfinished()  # checked; if it fails, the optimizer is ready again all the same
+        return optimizers.step_with_scale(optimizer, step, self._core.get_scale())
+
+    def _hand_over(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """PyTorch's older protocol: the optimizer gets the scaler, and unscales itself if it wants to."""
+        handle = self._handles.get(optimizer)
+        value = None
+        if self._core.get_stage(handle) != _STEPPED:
+            warnings.warn(
+                "an optimizer whose step() takes grad_scaler is served for now; read the attributes grad_scale and "
+                "found_inf of the optimizer instead",
+                FutureWarning,
+                stacklevel=3,
+            )
+            value = optimizer.step(*args, **{**kwargs, "grad_scaler": self})
+        self._core.step(handle, [], None, lambda: None, None, 0.0, 2.0)
+        return value
+
+    def _gradients(self, optimizer: Any) -> Any:
+        """The gradients and a function that names them. With ranks, an exception takes the gradients' place: the core
+        tells the others before it is raised."""
+        try:
+            return optimizers.gradients(optimizer, self._options["allow_fp16_grads"]), optimizers.namer(optimizer)
+        except Exception as error:
+            if self._comm is None:
+                raise
+            return error, None
+
+    def update(self, new_scale: Any = None) -> None:
+        """Ends the iteration: adapts the scale, and makes every optimizer ready.
+
+        After an overflow in any optimizer, the scale is multiplied by `backoff_factor`. After `growth_interval`
+        updates in a row without one, it is multiplied by `growth_factor`. Iterations without any gradient count as
+        neither.
+
+        Args:
+            new_scale: a number, or a tensor of one element that requires no gradient, becomes the scale instead (its
+                value is copied). The count of clean updates is kept, a pending overflow is forgotten.
+
+        Raises:
+            RuntimeError: no optimizer was unscaled, recorded, stepped or skipped since the last update.
+            ValueError, TypeError: a `new_scale` outside [min_scale, max_scale], or of another kind.
+            DivergedError: the update was made, and closes too many iterations in a row with an overflow.
+        """
+        updates = self._core.stats()[0]
+        try:
+            if new_scale is None:
+                self._core.update()
+            else:
+                self._core.update_to(_one_number(new_scale))
+        finally:
+            if not self._enabled or self._core.stats()[0] != updates:
+                self._handles.end_iteration()
+
+    def clip_grad_norm_(self, optimizer: Any, max_norm: float, norm_type: float = 2.0) -> float:
+        """Unscales if that was not done, then scales the gradients down so that their total norm is at most `max_norm`.
+
+        The norm is (sum of abs(x)**norm_type)**(1/norm_type), in float64; the factor max_norm / (norm + 1e-6), applied
+        where it is < 1 (as torch.nn.utils.clip_grad_norm_). A norm that is not finite leaves the gradients alone.
+
+        Args:
+            max_norm: >= 0, infinity allowed.
+            norm_type: > 0, infinity for the largest magnitude.
+
+        Returns:
+            The total norm before clipping. A disabled scaler clips too.
+
+        Raises:
+            RuntimeError: the optimizer has stepped since the last update.
+            All that `unscale_` raises.
+        """
+        grads, name = self._gradients(optimizer)
+        return self._core.clip_grad_norm(
+            self._handles.get(optimizer),
+            grads,
+            name,
+            checks.real("max_norm", max_norm),
+            checks.real("norm_type", norm_type),
+        )
+
+    def record(self, optimizer: Any, found_inf: bool) -> None:
+        """For gradients that you have unscaled and checked yourself: notes the verdict, as `unscale_` does.
+
+        `optimizer` may be any object: its gradients are not looked at. Raises RuntimeError as `unscale_` does.
+        """
+        if self._enabled:
+            self._core.record(self._handles.get(optimizer), bool(found_inf))
+
+    def skip(self, optimizer: Any) -> None:
+        """Your own skip: the optimizer counts as stepped, without a step.
+
+        Skipped before being unscaled, it counts neither for nor against growth. Raises RuntimeError where it has
+        stepped already.
+        """
+        if self._enabled:
+            self._core.skip(self._handles.get(optimizer))
+
+    def rearm(self, optimizer: Any) -> None:
+        """Makes the optimizer ready again within an iteration, for a second backward pass as in SAM.
+
+        An overflow seen so far still counts at `update`.
+        """
+        if self._enabled:
+            handle = self._handles.get(optimizer)
+            self._handles.mark_if_open(handle)
+            self._core.rearm(handle)
+
+    def outcome(self, optimizer: Any) -> Outcome:
+        """What became of the optimizer's last step. RuntimeError where there was none.
+
+        Of a list of arrays, the outcome is known until `update`; of other optimizers until their next step.
+        """
+        return Outcome(self._core.result(self._handles.find(optimizer))[0])
+
+    def found_inf(self, optimizer: Any) -> bool:
+        """Whether the optimizer's gradients overflowed since the last update, on any rank."""
+        return self._core.found_inf(self._handles.find(optimizer))
+
+    def overflows(self, optimizer: Any) -> list[Overflow]:
+        """Which gradients the optimizer's last overflow was in, on this rank; [] if it had none.
+
+        An overflow now and then is normal, above all in the first iterations, while the scale is still too large.
+        NaNs without infinities, time after time, point to the model or the data instead.
+        """
+        return [Overflow(*entry) for entry in self._core.overflows(self._handles.find(optimizer))]
+
+    @property
+    def stats(self) -> Stats:
+        """Counters since this scaler was created. They are not part of the state dict."""
+        return Stats(*self._core.stats())
+
+    def get_scale(self) -> float:
+        """The current scale; 1.0 when disabled."""
+        return self._core.get_scale()
+
+    def get_growth_factor(self) -> float:
+        """The factor by which the scale grows."""
+        return self._core.get_growth_factor()
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Sets the factor by which the scale grows; > 1, else ValueError."""
+        self._core.set_growth_factor(checks.real("growth_factor", new_factor))
+
+    def get_backoff_factor(self) -> float:
+        """The factor by which the scale backs off."""
+        return self._core.get_backoff_factor()
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets the factor by which the scale backs off; in (0, 1), else ValueError."""
+        self._core.set_backoff_factor(checks.real("backoff_factor", new_factor))
+
+    def get_growth_interval(self) -> int:
+        """How many updates in a row without overflow make the scale grow."""
+        return self._core.get_growth_interval()
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Sets how many updates in a row without overflow make the scale grow; >= 1, else ValueError."""
+        self._core.set_growth_interval(checks.integer("growth_interval", new_interval))
+
+    def is_enabled(self) -> bool:
+        """Whether the scaler scales. It never disables itself."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state to save with a checkpoint; {} when disabled. Call it after `update`.
+
+        Exactly PyTorch's five entries: "scale", "growth_factor", "backoff_factor" (floats), "growth_interval" and
+        "_growth_tracker" (ints: clean updates since the last change). Further ones, "min_scale", "max_scale",
+        "hysteresis", "hysteresis_tracker", "consecutive_skips", only where they are not at their default and decide
+        something: the last two where `hysteresis` > 1 and where `max_consecutive_skips` > 0.
+        """
+        return state.to_dict(self._core.state(), self._options["max_consecutive_skips"] > 0)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores a state: this class's, PyTorch's, or lucid's (whose entry is "growth_tracker"). All or nothing.
+
+        Further entries that are missing keep the scaler's own values; unknown ones are ignored. A disabled scaler
+        checks the state and ignores it.
+
+        Raises:
+            RuntimeError: an iteration is under way; or the state is empty, as that of a disabled scaler is.
+            KeyError, ValueError, TypeError: an entry is missing, out of its range, or not a number.
+        """
+        self._core.load_state(state.from_dict(state_dict))
+        if self._enabled:
+            self._handles.end_iteration()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._handles.iteration_is_open():
+            raise RuntimeError(
+                "a GradScaler can be pickled or copied between iterations only: after update(), before the next "
+                "unscale_() or step()"
+            )
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("_core", "_handles")}
+        kept["_options"] = dict(
+            self._options,
+            growth_factor=self.get_growth_factor(),
+            backoff_factor=self.get_backoff_factor(),
+            growth_interval=self.get_growth_interval(),
+        )
+        kept["_state"] = self._core.state()
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        kept = dict(kept)
+        fields = kept.pop("_state")
+        self.__dict__.update(kept)
+        self._start()
+        self._core.load_state(fields)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GradScaler:
+        """An independent scaler of the same state. comm and on_event are shared, not copied."""
+        kept = self.__getstate__()
+        for shared in (self._comm, self._on_event):
+            memo[id(shared)] = shared
+        clone = type(self).__new__(type(self))
+        memo[id(self)] = clone
+        clone.__setstate__(copy.deepcopy(kept, memo))
+        return clone
+
+    def __repr__(self) -> str:
+        enabled = "" if self._enabled else ", enabled=False"
+        return (
+            f"{type(self).__name__}(scale={self.get_scale()!r}, growth_factor={self.get_growth_factor()!r}, "
+            f"backoff_factor={self.get_backoff_factor()!r}, growth_interval={self.get_growth_interval()}{enabled})"
+        )
+
+
+def _one_number(new_scale: Any) -> float:
+    """The value of a number, or of a tensor of one element."""
+    if not is_tensor(new_scale):
+        return checks.real("new_scale", new_scale)
+    if math.prod(new_scale.shape) != 1:
+        raise ValueError(
+            f"new_scale has shape {tuple(new_scale.shape)}, it must be a number or a tensor of one element"
+        )
+    if getattr(new_scale, "requires_grad", False):
+        raise ValueError("new_scale requires a gradient, it must be a number or a tensor that does not; detach() it")
+    return checks.real("new_scale", new_scale.item())

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scale(): tensors and nested structures of them, times the scale."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._core import Scaler
+from .arrays import is_buffer, is_numpy, is_tensor, torch_tensor_type
+
+
+def scaled(core: Scaler, outputs: Any) -> Any:
+    """`outputs` times the scale, in the same structure."""
+    tensor_type = torch_tensor_type()
+    if tensor_type is not None and isinstance(outputs, tensor_type):
+        torch = sys.modules["torch"]
+        return outputs * torch.full((), core.get_scale(), dtype=torch.float32, device=outputs.device)
+    if is_numpy(outputs):
+        return _scaled_numpy(core, outputs)
+    if is_tensor(outputs):
+        return outputs * core.get_scale()
+    if isinstance(outputs, (str, Mapping)) or not isinstance(outputs, Iterable) or is_buffer(outputs):
+        raise ValueError(f"outputs must be a tensor or an iterable of tensors, got {type(outputs).__name__}")
+    parts = map(functools.partial(scaled, core), outputs)
+    if isinstance(outputs, (list, tuple)):
+        return outputs._make(parts) if hasattr(outputs, "_make") else type(outputs)(parts)
+    return parts
+
+
+def _scaled_numpy(core: Scaler, outputs: Any) -> Any:
+    """Types as PyTorch's: integers become float32, and so do half-precision numbers of no dimensions."""
+    numpy = sys.modules["numpy"]
+    dtype, is_half = outputs.dtype, outputs.dtype.name in ("float16", "bfloat16")
+    if dtype.kind == "c":
+        return outputs * numpy.float32(core.get_scale())
+    if dtype.kind in "biu":
+        outputs = outputs.astype(numpy.float32)
+        dtype = outputs.dtype
+    elif dtype.kind != "f" and not is_half:
+        raise ValueError(f"outputs must be an array of numbers, got dtype {dtype}")
+    elif is_half and outputs.ndim == 0:
+        dtype = numpy.dtype(numpy.float32)
+    product = numpy.empty(outputs.shape, dtype)
+    core.scale(numpy.asarray(outputs), product)
+    return product[()] if isinstance(outputs, numpy.generic) else product

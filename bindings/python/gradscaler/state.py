@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state dict: PyTorch's five entries, and further ones only where they are not at their default and decide
+something. The library's JSON (include/gradscaler/state_json.h), which does not know the scaler's options, has the last
+three wherever they are not at their default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .checks import integer, real
+
+_FLT_MIN = 2.0**-126
+_FLT_MAX = (2.0 - 2.0**-23) * 2.0**127
+
+
+def to_dict(fields: dict[str, float], has_limit: bool) -> dict[str, Any]:
+    """The dict of the core's fields; {} for the empty state, that of a disabled scaler. has_limit: somebody looks at
+    the count of consecutive skips."""
+    if not any(fields.values()):
+        return {}
+    state: dict[str, Any] = {
+        "scale": fields["scale"],
+        "growth_factor": fields["growth_factor"],
+        "backoff_factor": fields["backoff_factor"],
+        "growth_interval": int(fields["growth_interval"]),
+        "_growth_tracker": int(fields["growth_tracker"]),
+    }
+    if fields["min_scale"] != _FLT_MIN:
+        state["min_scale"] = fields["min_scale"]
+    if fields["max_scale"] != _FLT_MAX:
+        state["max_scale"] = fields["max_scale"]
+    if fields["hysteresis"] != 1:  # with 1, every overflow backs off, whatever the tracker is
+        state["hysteresis"] = int(fields["hysteresis"])
+        if fields["hysteresis_tracker"] != fields["hysteresis"]:
+            state["hysteresis_tracker"] = int(fields["hysteresis_tracker"])
+    if has_limit and fields["consecutive_skips"] != 0:
+        state["consecutive_skips"] = int(fields["consecutive_skips"])
+    return state
+
+
+def from_dict(state: Any) -> dict[str, float]:
+    """The core's fields. Zero means "keep the scaler's own", which a missing extra entry says; unknown entries are
+    ignored. Raises TypeError, KeyError (a required entry is missing) or ValueError."""
+    if not isinstance(state, Mapping):
+        raise TypeError(f"state_dict is a {type(state).__name__}, it must be a dict as state_dict() returns it")
+    if not state:
+        return {}
+    fields: dict[str, float] = {key: real(key, _required(state, key)) for key in _REQUIRED_REALS}
+    fields["growth_interval"] = _integer(state, "growth_interval")
+    fields["growth_tracker"] = _growth_tracker(state)
+    for key in ("min_scale", "max_scale"):
+        if key in state:
+            fields[key] = real(key, state[key])
+    if "hysteresis" in state:
+        fields["hysteresis"] = fields["hysteresis_tracker"] = _integer(state, "hysteresis", 32)
+        if "hysteresis_tracker" in state:
+            fields["hysteresis_tracker"] = _integer(state, "hysteresis_tracker", 32)
+    if "consecutive_skips" in state:
+        fields["consecutive_skips"] = _integer(state, "consecutive_skips")
+    return fields
+
+
+_REQUIRED_REALS = ("scale", "growth_factor", "backoff_factor")
+
+
+def _required(state: Any, key: str) -> Any:
+    if key not in state:
+        raise KeyError(f"the state dict has no entry {key!r}")
+    return state[key]
+
+
+def _integer(state: Any, key: str, bits: int = 64) -> int:
+    """2 and 2.0 are the same number."""
+    value = _required(state, key)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return integer(key, value, bits)
+
+
+def _growth_tracker(state: Any) -> int:
+    """PyTorch's entry `_growth_tracker`, or lucid's, which has no underscore."""
+    if "growth_tracker" not in state:
+        return _integer(state, "_growth_tracker")
+    tracker = _integer(state, "growth_tracker")
+    if "_growth_tracker" in state and _integer(state, "_growth_tracker") != tracker:
+        raise ValueError(
+            f"_growth_tracker is {state['_growth_tracker']} but growth_tracker is {tracker}; give one of them"
+        )
+    return tracker

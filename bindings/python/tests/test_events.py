@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scaler calls: its observer, and the collectives of its ranks."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from conftest import f32, run, sgd
+
+from gradscaler import CommError, EventKind, GradScaler, Outcome
+
+
+def test_events():
+    events = []
+    scaler = GradScaler(init_scale=4.0, growth_interval=1, on_event=events.append)
+    optimizer = sgd(f32(np.inf))
+    scaler.step(optimizer)
+    scaler.update()
+    run(scaler, 0)
+    assert [(e.kind, e.scale, e.update) for e in events] == [
+        (EventKind.OVERFLOW, 4.0, 0),
+        (EventKind.BACKOFF, 2.0, 0),
+        (EventKind.GROWTH, 4.0, 1),
+    ]
+    assert [e.optimizer for e in events] == [optimizer, None, None]
+    assert all(e.scaler is scaler for e in events)
+
+
+def test_an_observer_may_read_only():
+    seen = []
+
+    def observe(event):
+        seen.append((event.scaler.get_scale(), event.scaler.stats.updates))
+        if event.optimizer is not None:
+            seen.append(event.scaler.overflows(event.optimizer)[0].index)
+        event.scaler.update(2.0)
+
+    scaler = GradScaler(on_event=observe)
+    with pytest.raises(RuntimeError, match="callback"):
+        scaler.step(sgd(f32(np.inf)))
+    assert seen == [(65536.0, 0), 0]
+
+
+def test_an_observers_exception_comes_after_the_call():
+    def observe(event):
+        raise LookupError(event.kind.name)
+
+    scaler, optimizer = GradScaler(on_event=observe), sgd(f32(np.inf))
+    with pytest.raises(LookupError, match="OVERFLOW"):
+        scaler.step(optimizer)
+    assert scaler.outcome(optimizer) is Outcome.SKIPPED_OVERFLOW
+    with pytest.raises(LookupError, match="BACKOFF"):
+        scaler.update()
+    assert (scaler.get_scale(), scaler.stats.updates) == (32768.0, 1)
+
+
+def test_an_observer_does_not_keep_the_scaler_alive():
+    scaler = GradScaler(on_event=print)
+    watch = weakref.ref(scaler)
+    gc.disable()
+    try:
+        del scaler
+        assert watch() is None
+    finally:
+        gc.enable()
+
+
+class OtherRank:
+    """Stands for a second rank: what it adds to each maximum and sum."""
+
+    def __init__(self, change=None):
+        self.change = change or (lambda values: None)
+        self.formats = []
+
+    def allreduce_max(self, values):
+        self.formats.append((values.format, values.readonly))
+        self.change(values)
+
+
+def test_ranks_skip_together():
+    comm = OtherRank(lambda values: values.__setitem__(0, 1.0))
+    scaler = GradScaler(comm=comm)
+    optimizer = sgd(f32(1.0))
+    assert scaler.step(optimizer) is None
+    assert scaler.outcome(optimizer) is Outcome.SKIPPED_OVERFLOW
+    assert scaler.overflows(optimizer) == []
+    assert comm.formats == [("f", False)]
+    scaler.update()
+    assert scaler.get_scale() == 32768.0
+
+
+def test_norms_are_summed_over_shards():
+    class Shards(OtherRank):
+        def allreduce_sum(self, values):
+            self.formats.append((values.format, values.readonly))
+            for i in range(len(values)):
+                values[i] *= 2
+
+    comm = Shards()
+    scaler = GradScaler(init_scale=1.0, comm=comm)
+    assert scaler.clip_grad_norm_([f32(3.0, 4.0)], 100.0) == pytest.approx(50**0.5)
+    assert ("d", False) in comm.formats
+
+
+def test_a_failing_collective_keeps_its_exception():
+    def fail(values):
+        raise ConnectionError("rank 1 is gone")
+
+    scaler, optimizer = GradScaler(comm=OtherRank(fail)), sgd(f32(1.0))
+    with pytest.raises(ConnectionError, match="rank 1"):
+        scaler.step(optimizer)
+    assert issubclass(CommError, RuntimeError)
