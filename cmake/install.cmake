@@ -5,7 +5,8 @@ include(CMakePackageConfigHelpers)
 
 set(gsc_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradscaler)
 set(gsc_core_headers gradscaler status dtype optimizer scaler gradients version)
-set(gsc_train_headers train tensor ops autocast nn optim random data state_json)
+set(gsc_train_headers train tensor ops autocast nn optim random data state_json safetensors
+                      checkpoint)
 
 file(RELATIVE_PATH gsc_prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 if(NOT DLPACK_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRECTORIES)

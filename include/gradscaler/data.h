@@ -52,6 +52,12 @@ GSC_API void gsc_loader_free(gsc_loader *loader);            /* NULL is fine */
 GSC_API size_t gsc_loader_batches(const gsc_loader *loader); /* an epoch's; 0 for NULL */
 /* Back to the first batch, of any epoch. */
 GSC_API void gsc_loader_start(gsc_loader *loader, uint64_t epoch);
+/* Where it stands: the epoch, and how many of its batches were handed out. 0 for NULL. */
+GSC_API uint64_t gsc_loader_epoch(const gsc_loader *loader);
+GSC_API size_t gsc_loader_batch(const gsc_loader *loader);
+/* Goes there: the next batch is what it would be after gsc_loader_start(epoch) and `batch` calls of gsc_loader_next.
+ * GSC_ERR_VALUE, nothing changed: more batches than an epoch has. */
+GSC_API gsc_status gsc_loader_seek(gsc_loader *loader, uint64_t epoch, size_t batch);
 /* The next batch: *x float32 [n, features], *y int64 [n] or float32 [n, targets], compact; borrowed until the next
  * call. Returns n; 0 and NULL tensors at the end of the epoch, until gsc_loader_start; 0 with a message for NULL
  * arguments. */

@@ -68,10 +68,25 @@ GSC_API gsc_status gsc_optim_set_lr(gsc_optim *optim, size_t group, double lr);
 GSC_API double gsc_optim_get_lr(const gsc_optim *optim, size_t group); /* NaN with a message: no such group */
 /* Parameters in the order of their groups. */
 GSC_API size_t gsc_optim_param_count(const gsc_optim *optim);
+/* The tensor's name. NULL: it has none, or no such parameter. */
+GSC_API const char *gsc_optim_param_name(const gsc_optim *optim, size_t param);
+/* The index of the first parameter with this name; SIZE_MAX: none. */
+GSC_API size_t gsc_optim_find_param(const gsc_optim *optim, const char *name);
+
+/* All that decides how an optimizer goes on, beside its settings: the learning rates, and of each parameter the step
+ * count and the states. gsc_checkpoint_save and _load do all of this. */
+
+/* "sgd", "adam" or "adamw"; NULL for NULL. */
+GSC_API const char *gsc_optim_kind_name(const gsc_optim *optim);
 /* Steps that this parameter has made; 0: no such parameter. */
 GSC_API int64_t gsc_optim_step_count(const gsc_optim *optim, size_t param);
-/* Borrowed state of a parameter, of its shape and dtype, zero before its first step: "momentum_buffer" (SGD with
- * momentum), "exp_avg", "exp_avg_sq" (Adam, AdamW). NULL: none of this name. */
+/* count in [0, 2^62]. GSC_ERR_VALUE: another count, or no such parameter. */
+GSC_API gsc_status gsc_optim_set_step_count(gsc_optim *optim, size_t param, int64_t count);
+/* A parameter's states: "momentum_buffer" (SGD with momentum), "exp_avg", "exp_avg_sq" (Adam, AdamW). NULL: no such
+ * index or parameter. */
+GSC_API const char *gsc_optim_state_name(const gsc_optim *optim, size_t param, size_t index);
+/* Borrowed state of a parameter, of its shape and dtype, zero before its first step; writable, to set it. NULL: none of
+ * this name. */
 GSC_API DLTensor *gsc_optim_state(gsc_optim *optim, size_t param, const char *name);
 
 #ifdef __cplusplus

@@ -15,7 +15,8 @@ struct gsc_loader {
     size_t batch;
     uint64_t seed;
     int64_t *order; /* NULL: not shuffled */
-    size_t position;
+    uint64_t epoch;
+    size_t position; /* in examples */
     float *x_data;
     void *y_data; /* int64 labels or float32 targets */
     int64_t x_shape[2], y_shape[2];
@@ -97,6 +98,7 @@ void gsc_loader_start(gsc_loader *loader, uint64_t epoch)
         gsc_fail(GSC_ERR_VALUE, "gsc_loader_start: loader is NULL");
         return;
     }
+    loader->epoch = epoch;
     loader->position = 0;
     if (!loader->order)
         return;
@@ -104,6 +106,26 @@ void gsc_loader_start(gsc_loader *loader, uint64_t epoch)
         loader->order[i] = (int64_t)i;
     gsc_random random = gsc_random_init(loader->seed, SHUFFLE_STREAMS | epoch);
     gsc_random_shuffle(&random, loader->order, loader->dataset->count);
+}
+
+uint64_t gsc_loader_epoch(const gsc_loader *loader) { return loader ? loader->epoch : 0; }
+
+/* Only the last batch of an epoch is smaller. */
+size_t gsc_loader_batch(const gsc_loader *loader)
+{
+    return loader ? loader->position / loader->batch + (loader->position % loader->batch != 0) : 0;
+}
+
+gsc_status gsc_loader_seek(gsc_loader *loader, uint64_t epoch, size_t batch)
+{
+    if (!loader)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_loader_seek: loader is NULL");
+    size_t batches = gsc_loader_batches(loader), count = loader->dataset->count;
+    if (batch > batches)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_loader_seek: batch is %zu, but an epoch has %zu batches", batch, batches);
+    gsc_loader_start(loader, epoch);
+    loader->position = batch == batches ? count : batch * loader->batch;
+    return GSC_OK;
 }
 
 static void copy_classification(gsc_loader *loader, size_t row, size_t example)

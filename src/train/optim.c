@@ -211,20 +211,59 @@ double gsc_optim_get_lr(const gsc_optim *optim, size_t group)
 
 size_t gsc_optim_param_count(const gsc_optim *optim) { return optim ? optim->param_count : 0; }
 
+const char *gsc_optim_param_name(const gsc_optim *optim, size_t param)
+{
+    return optim && param < optim->param_count ? gsc_tensor_name(optim->params[param].tensor) : NULL;
+}
+
+size_t gsc_optim_find_param(const gsc_optim *optim, const char *name)
+{
+    for (size_t i = 0; optim && name && i < optim->param_count; i++) {
+        const char *own = gsc_optim_param_name(optim, i);
+        if (own && strcmp(own, name) == 0)
+            return i;
+    }
+    return SIZE_MAX;
+}
+
 int64_t gsc_optim_step_count(const gsc_optim *optim, size_t param)
 {
     return optim && param < optim->param_count ? optim->params[param].step_count : 0;
 }
 
+gsc_status gsc_optim_set_step_count(gsc_optim *optim, size_t param, int64_t count)
+{
+    if (!optim)
+        return gsc_fail(GSC_ERR_VALUE, "%s: optim is NULL", __func__);
+    if (param >= optim->param_count)
+        return gsc_fail(GSC_ERR_VALUE, "%s: param is %zu, but the optimizer has %zu parameters", __func__, param,
+                        optim->param_count);
+    gsc_status status = gsc_optim_check_step_count(__func__, param, count);
+    if (!status)
+        optim->params[param].step_count = count;
+    return status;
+}
+
+const char *gsc_optim_kind_name(const gsc_optim *optim)
+{
+    static const char *const names[] = {
+        [GSC_OPTIM_SGD] = "sgd", [GSC_OPTIM_ADAM] = "adam", [GSC_OPTIM_ADAMW] = "adamw"};
+    return optim ? names[optim->kind] : NULL;
+}
+
+const char *gsc_optim_state_name(const gsc_optim *optim, size_t param, size_t index)
+{
+    static const char *const sgd_names[] = {"momentum_buffer"}, *const adam_names[] = {"exp_avg", "exp_avg_sq"};
+    if (!optim || param >= optim->param_count || index >= states_of(optim, &optim->params[param]))
+        return NULL;
+    return optim->kind == GSC_OPTIM_SGD ? sgd_names[index] : adam_names[index];
+}
+
 DLTensor *gsc_optim_state(gsc_optim *optim, size_t param, const char *name)
 {
-    if (!optim || param >= optim->param_count || !name)
-        return NULL;
-    static const char *const sgd_names[] = {"momentum_buffer", ""};
-    static const char *const adam_names[] = {"exp_avg", "exp_avg_sq"};
-    const char *const *names = optim->kind == GSC_OPTIM_SGD ? sgd_names : adam_names;
-    for (size_t s = 0; s < states_of(optim, &optim->params[param]); s++)
-        if (strcmp(name, names[s]) == 0)
+    const char *own;
+    for (size_t s = 0; name && (own = gsc_optim_state_name(optim, param, s)); s++)
+        if (strcmp(name, own) == 0)
             return &optim->params[param].state[s];
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* optim_check.c: what an optimizer may be created from. */
 #include <float.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,6 +41,17 @@ gsc_status gsc_optim_check_lr(const char *function, size_t group, double lr)
 {
     const setting settings[] = {{"lr", lr, NOT_NEGATIVE}};
     return check_settings(function, group, settings, 1);
+}
+
+/* Far beyond any run, and far from where counting on would overflow. */
+#define MAX_STEP_COUNT (INT64_C(1) << 62)
+
+gsc_status gsc_optim_check_step_count(const char *function, size_t param, int64_t count)
+{
+    if (count >= 0 && count <= MAX_STEP_COUNT)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: the step count of parameter %zu is %" PRId64 ", allowed are 0 to 2^62",
+                    function, param, count);
 }
 
 static gsc_status check_sgd(const char *function, size_t index, const gsc_param_group *group)

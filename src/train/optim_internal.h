@@ -47,6 +47,7 @@ gsc_optim_name_text gsc_optim_name(const gsc_tensor *tensor);
 gsc_status gsc_optim_check_groups(gsc_optim_kind kind, const char *function, const gsc_param_group *groups, size_t n,
                                   size_t *param_count);
 gsc_status gsc_optim_check_lr(const char *function, size_t group, double lr);
+gsc_status gsc_optim_check_step_count(const char *function, size_t param, int64_t count);
 
 /* The callbacks of `interface`. */
 gsc_status gsc_optim_step_plain(void *self, const gsc_step_args *args, double *value, bool *has_value);

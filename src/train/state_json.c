@@ -2,20 +2,17 @@
 #include "gradscaler/state_json.h"
 
 #include <float.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "train/json.h"
 
 #define TO_JSON "gsc_scaler_state_to_json"
 #define FROM_JSON "gsc_scaler_state_from_json"
 #define TWO_TO_63 9223372036854775808.0
-
-/* 17 significant digits give every double back. */
-#define WRITE_FLAGS JSON_REAL_PRECISION(17)
 
 void gsc_free(void *memory) { free(memory); }
 
@@ -86,48 +83,19 @@ static gsc_status check_writable(const gsc_scaler_state *state)
     return GSC_OK;
 }
 
-/* Into memory of free()'s: jansson's own may come from an allocator that the host has given it. */
-static char *print_object(const json_t *object)
-{
-    size_t size = json_dumpb(object, NULL, 0, WRITE_FLAGS);
-    char *text = size > 0 ? malloc(size + 1) : NULL;
-    if (!text)
-        return NULL;
-    if (json_dumpb(object, text, size, WRITE_FLAGS) != size) {
-        free(text);
-        return NULL;
-    }
-    text[size] = '\0';
-    return text;
-}
-
 char *gsc_scaler_state_to_json(const gsc_scaler_state *state)
 {
     if (check_writable(state) != GSC_OK)
         return NULL;
     gsc_fpenv caller = gsc_fpenv_enter();
     json_t *object = json_object();
-    char *text = object && set_state(object, state) ? print_object(object) : NULL;
+    size_t size;
+    char *text = object && set_state(object, state) ? gsc_json_print(object, GSC_JSON_REALS, &size) : NULL;
     json_decref(object);
     gsc_fpenv_leave(caller);
     if (!text)
         gsc_fail(GSC_ERR_MEMORY, TO_JSON ": out of memory");
     return text;
-}
-
-static const char *type_name(const json_t *value)
-{
-    switch (json_typeof(value)) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "an array";
-    case JSON_STRING: return "a string";
-    case JSON_INTEGER:
-    case JSON_REAL: return "a number";
-    case JSON_TRUE: return "true";
-    case JSON_FALSE: return "false";
-    case JSON_NULL: return "null";
-    }
-    return "of unknown type";
 }
 
 static gsc_status find_number(const json_t *object, const char *key, const json_t **value)
@@ -136,7 +104,7 @@ static gsc_status find_number(const json_t *object, const char *key, const json_
     if (!*value)
         return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is missing", key);
     if (!json_is_number(*value))
-        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %s, it must be a number", key, type_name(*value));
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %s, it must be a number", key, gsc_json_type(*value));
     return GSC_OK;
 }
 
@@ -240,7 +208,7 @@ static gsc_status get_extras(const json_t *object, gsc_scaler_state *state)
 static gsc_status read_object(const json_t *object, gsc_scaler_state *state)
 {
     if (!json_is_object(object))
-        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": the text is %s, it must be an object", type_name(object));
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": the text is %s, it must be an object", gsc_json_type(object));
     if (json_object_size(object) == 0)
         return GSC_OK;
     gsc_status status = get_required(object, state);
@@ -253,15 +221,10 @@ gsc_status gsc_scaler_state_from_json(const char *text, gsc_scaler_state *out)
         return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is NULL", text ? "out" : "text");
     gsc_fpenv caller = gsc_fpenv_enter();
     gsc_scaler_state state = {0};
-    gsc_status status;
-    json_error_t error;
-    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    if (object)
+    json_t *object = NULL;
+    gsc_status status = gsc_json_parse(FROM_JSON, text, strlen(text), &object);
+    if (status == GSC_OK)
         status = read_object(object, &state);
-    else if (error.text[0] == '\0') /* how jansson's parser tells that it has no memory */
-        status = gsc_fail(GSC_ERR_MEMORY, FROM_JSON ": out of memory");
-    else
-        status = gsc_fail(GSC_ERR_VALUE, FROM_JSON ": line %d, column %d: %s", error.line, error.column, error.text);
     json_decref(object);
     gsc_fpenv_leave(caller);
     if (status == GSC_OK)

@@ -26,11 +26,11 @@ configure_and_install() {
         { cat "$WORK/$name.log" >&2; fail "configuration $name does not build and install"; }
 }
 
-# compile_and_run SOURCE FLAG...
+# compile_and_run SOURCE FLAG...: it runs in $WORK, where it may leave files
 compile_and_run() {
     program=$WORK/$(basename "$1" .c)
     "$CC" -std=c11 -Wall -Wextra -Werror -o "$program" "$@" || fail "$1 does not build with: $*"
-    "$program" || fail "$1 fails, built with: $*"
+    (cd "$WORK" && "$program") || fail "$1 fails, built with: $*"
 }
 
 # use_cmake_package PREFIX: builds and runs project/ against what is installed there.

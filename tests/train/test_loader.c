@@ -213,6 +213,41 @@ static void arguments_are_checked(void **state)
     gsc_dataset_free(dataset);
 }
 
+/* From any place of any epoch the batches are those of a loader that went there batch by batch. */
+static void seek_goes_where_next_would_have_come(void **state)
+{
+    (void)state;
+    gsc_dataset *dataset = numbers();
+    gsc_loader *walked = new_loader(dataset, 4, true, 7), *sought = new_loader(dataset, 4, true, 7);
+    const DLTensor *x, *y;
+    for (uint64_t epoch = 0; epoch < 3; epoch++)
+        for (size_t batch = 0; batch <= 3; batch++) {
+            gsc_loader_start(walked, epoch);
+            for (size_t i = 0; i < batch; i++)
+                assert_true(gsc_loader_next(walked, &x, &y) > 0);
+            assert_int_equal(gsc_loader_epoch(walked), epoch);
+            assert_int_equal(gsc_loader_batch(walked), batch);
+            expect_ok(gsc_loader_seek(sought, epoch, batch));
+            assert_int_equal(gsc_loader_epoch(sought), epoch);
+            assert_int_equal(gsc_loader_batch(sought), batch);
+            int expected[COUNT], found[COUNT];
+            size_t n = collect(walked, expected);
+            assert_int_equal(collect(sought, found), n);
+            assert_memory_equal(found, expected, n * sizeof *found);
+            assert_int_equal(gsc_loader_batch(sought), 3);
+        }
+    expect_ok(gsc_loader_seek(sought, 5, 1));
+    expect_error(GSC_ERR_VALUE, gsc_loader_seek(sought, 6, 4), "batch is 4", "3 batches");
+    assert_int_equal(gsc_loader_epoch(sought), 5);
+    assert_int_equal(gsc_loader_batch(sought), 1);
+    expect_error(GSC_ERR_VALUE, gsc_loader_seek(NULL, 0, 0), "loader is NULL");
+    assert_int_equal(gsc_loader_epoch(NULL), 0);
+    assert_int_equal(gsc_loader_batch(NULL), 0);
+    gsc_loader_free(walked);
+    gsc_loader_free(sought);
+    gsc_dataset_free(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +256,7 @@ int main(void)
         cmocka_unit_test(order_is_a_permutation_of_seed_and_epoch_alone),
         cmocka_unit_test(pixels_become_correctly_rounded_quotients),
         cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(seek_goes_where_next_would_have_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint_rig.h: a small run: parameters, an optimizer and a scaler, and its checkpoint. The test defines
+ * _XOPEN_SOURCE 700 before its first include. */
+#ifndef GSC_TESTS_CHECKPOINT_RIG_H
+#define GSC_TESTS_CHECKPOINT_RIG_H
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "optim_rules.h"
+
+#include "expect.h"
+#include "gradscaler/checkpoint.h"
+#include "temp_dir.h"
+
+typedef struct run_rig {
+    gsc_tensor *params[PARAMS];
+    gsc_optim *optim;
+    gsc_scaler *scaler;
+    gsc_named_tensor tensors[PARAMS];
+    gsc_named_optim named_optim;
+    gsc_named_scaler named_scaler;
+    gsc_checkpoint checkpoint;
+} run_rig;
+
+static const char *const rig_names[PARAMS] = {"0.weight", "0.bias", "1.weight"};
+
+/* Parameters are numbers of `seed`; the last one has float64. */
+static inline void rig_create(run_rig *rig, const rule_case *rule, size_t seed)
+{
+    *rig = (run_rig){0};
+    for (size_t k = 0; k < PARAMS; k++) {
+        rig->params[k] = new_param(k == PARAMS - 1 ? GSC_FLOAT64 : GSC_FLOAT32, param_sizes[k], rig_names[k]);
+        add_grad(rig->params[k]);
+        for (size_t i = 0; i < param_sizes[k]; i++)
+            set(gsc_tensor_data(rig->params[k]), i, sample(seed, k, i));
+        rig->tensors[k] = (gsc_named_tensor){rig_names[k], gsc_tensor_data(rig->params[k])};
+    }
+    gsc_param_group group = rule->group;
+    group.params = rig->params;
+    group.count = PARAMS;
+    expect_ok(rule->create(&group, 1, &rig->optim));
+    gsc_scaler_options options = gsc_scaler_options_default();
+    options.growth_interval = 3;
+    options.hysteresis = 2;
+    expect_ok(gsc_scaler_create(&options, &rig->scaler));
+    rig->named_optim.optim = rig->optim;
+    rig->named_scaler.scaler = rig->scaler;
+    rig->checkpoint = (gsc_checkpoint){.tensors = rig->tensors,
+                                       .tensor_count = PARAMS,
+                                       .optims = &rig->named_optim,
+                                       .optim_count = 1,
+                                       .scalers = &rig->named_scaler,
+                                       .scaler_count = 1,
+                                       .run = "{\"step\": 7, \"lr\": 0.25}"};
+}
+
+static inline void rig_free(run_rig *rig)
+{
+    gsc_scaler_destroy(rig->scaler);
+    gsc_optim_free(rig->optim);
+    for (size_t k = 0; k < PARAMS; k++)
+        gsc_tensor_free(rig->params[k]);
+}
+
+/* One iteration; the rate falls as in a schedule. */
+static inline void rig_step(run_rig *rig, size_t step, bool overflow)
+{
+    for (size_t k = 0; k < PARAMS; k++)
+        for (size_t i = 0; i < param_sizes[k]; i++)
+            set(gsc_tensor_grad(rig->params[k]), i, sample(step, k, i) * gsc_scaler_get_scale(rig->scaler));
+    if (overflow)
+        set(gsc_tensor_grad(rig->params[1]), 0, (double)INFINITY);
+    const gsc_optimizer *optimizer = gsc_optim_optimizer(rig->optim);
+    gsc_step_result result;
+    expect_ok(gsc_scaler_step(rig->scaler, optimizer, NULL, &result));
+    assert_int_equal(result.outcome, overflow ? GSC_SKIPPED_OVERFLOW : GSC_STEPPED);
+    expect_ok(gsc_scaler_update(rig->scaler));
+    expect_ok(gsc_optim_set_lr(rig->optim, 0, gsc_optim_get_lr(rig->optim, 0) * 0.99));
+}
+
+static inline bool tensors_equal(const gsc_tensor *like, const DLTensor *a, const DLTensor *b)
+{
+    return memcmp(a->data, b->data, bytes_of(like, a)) == 0;
+}
+
+static inline bool params_equal(run_rig *a, run_rig *b, size_t k)
+{
+    const gsc_tensor *param = a->params[k];
+    bool equal = tensors_equal(param, gsc_tensor_data(a->params[k]), gsc_tensor_data(b->params[k])) &&
+                 gsc_optim_step_count(a->optim, k) == gsc_optim_step_count(b->optim, k);
+    const char *state;
+    for (size_t s = 0; (state = gsc_optim_state_name(a->optim, k, s)); s++)
+        equal = equal && tensors_equal(param, gsc_optim_state(a->optim, k, state), gsc_optim_state(b->optim, k, state));
+    return equal;
+}
+
+/* To the last bit, in everything that is part of a checkpoint. */
+static inline bool rigs_equal(run_rig *a, run_rig *b)
+{
+    gsc_scaler_state a_state, b_state;
+    expect_ok(gsc_scaler_state_dict(a->scaler, &a_state));
+    expect_ok(gsc_scaler_state_dict(b->scaler, &b_state));
+    const double a_lr = gsc_optim_get_lr(a->optim, 0), b_lr = gsc_optim_get_lr(b->optim, 0);
+    bool equal = memcmp(&a_state, &b_state, sizeof a_state) == 0 && memcmp(&a_lr, &b_lr, sizeof a_lr) == 0;
+    for (size_t k = 0; k < PARAMS; k++)
+        equal = equal && params_equal(a, b, k);
+    return equal;
+}
+
+static inline int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *place)
+{
+    (void)about;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+/* temp_dir_remove for folders that hold folders. */
+static inline void temp_tree_remove(char *dir)
+{
+    assert_int_equal(nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
+    free(dir);
+}
+
+#endif

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A checkpoint holds all that decides how a run goes on, and is loaded whole or not at all. */
+#define _XOPEN_SOURCE 700
+#include "checkpoint_rig.h"
+
+#include <fenv.h>
+#include <locale.h>
+
+static const rule_case adam = {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
+static const rule_case sgd = {gsc_optim_sgd, {.lr = 0.1}};
+
+enum { BEFORE = 6, AFTER = 6 };
+
+/* Overflows just before and just after the cut. */
+static void run_some(run_rig *rig, size_t begin, size_t end)
+{
+    for (size_t step = begin; step < end; step++)
+        rig_step(rig, step, step == BEFORE - 1 || step == BEFORE);
+}
+
+static void a_loaded_run_goes_on_as_the_saved_one(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < sizeof rule_cases / sizeof rule_cases[0]; c++) {
+        char *dir = temp_dir_create();
+        run_rig whole, resumed;
+        rig_create(&whole, &rule_cases[c], 100);
+        rig_create(&resumed, &rule_cases[c], 200);
+        run_some(&whole, 0, BEFORE);
+        expect_ok(gsc_checkpoint_save(dir, &whole.checkpoint));
+        expect_ok(gsc_checkpoint_load(dir, &resumed.checkpoint, NULL));
+        assert_true(rigs_equal(&whole, &resumed));
+        run_some(&whole, BEFORE, BEFORE + AFTER);
+        assert_false(rigs_equal(&whole, &resumed));
+        run_some(&resumed, BEFORE, BEFORE + AFTER);
+        assert_true(rigs_equal(&whole, &resumed));
+        rig_free(&whole);
+        rig_free(&resumed);
+        temp_tree_remove(dir);
+    }
+}
+
+static void assert_run(const char *dir, const char *expected)
+{
+    char *run = NULL;
+    expect_ok(gsc_checkpoint_read_run(dir, &run));
+    assert_string_equal(run, expected);
+    gsc_free(run);
+}
+
+static void the_callers_json_comes_back(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create(), *run = NULL;
+    run_rig rig;
+    rig_create(&rig, &sgd, 1);
+    rig.checkpoint.run =
+        "{\"z\": [1, {\"a\": 0.1}], \"big\": -9223372036854775808, \"t\\u00e4g\\n\": \"\\\"\",\"n\":null}";
+    expect_ok(gsc_checkpoint_save(dir, &rig.checkpoint));
+    const char *expected = "{\"z\": [1, {\"a\": 0.10000000000000001}], \"big\": -9223372036854775808, "
+                           "\"t\xc3\xa4g\\n\": \"\\\"\", \"n\": null}";
+    expect_ok(gsc_checkpoint_load(dir, &rig.checkpoint, &run));
+    assert_string_equal(run, expected);
+    gsc_free(run);
+    assert_run(dir, expected);
+    rig.checkpoint.run = NULL;
+    expect_ok(gsc_checkpoint_save(dir, &rig.checkpoint));
+    assert_run(dir, "{}");
+    rig_free(&rig);
+    temp_tree_remove(dir);
+}
+
+/* Numbers are written and read the same in any locale and rounding mode. */
+static void the_environment_does_not_matter(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig rig;
+    rig_create(&rig, &sgd, 1);
+    rig.checkpoint.run = "{\"a\": 0.1}";
+    setlocale(LC_ALL, "de_DE.UTF-8"); /* where it is installed */
+    fesetround(FE_UPWARD);
+    expect_ok(gsc_checkpoint_save(dir, &rig.checkpoint));
+    assert_run(dir, "{\"a\": 0.10000000000000001}");
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    setlocale(LC_ALL, "C");
+    rig_free(&rig);
+    temp_tree_remove(dir);
+}
+
+static void the_files_open_under_their_plain_names(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig rig;
+    rig_create(&rig, &adam, 1);
+    rig_step(&rig, 0, false);
+    for (int save = 0; save < 3; save++) {
+        expect_ok(gsc_checkpoint_save(dir, &rig.checkpoint));
+        gsc_safetensors *file;
+        expect_ok(gsc_safetensors_open(temp_path(dir, "model.safetensors"), &file));
+        assert_int_equal(gsc_safetensors_count(file), PARAMS);
+        assert_string_equal(gsc_safetensors_metadata_find(file, "format"), "pt");
+        gsc_safetensors_close(file);
+        expect_ok(gsc_safetensors_open(temp_path(dir, "optimizer.safetensors"), &file));
+        assert_int_equal(gsc_safetensors_count(file), 1 + PARAMS * 3);
+        assert_string_equal(gsc_safetensors_metadata_find(file, "optimizer"), "adam");
+        assert_int_equal(*(const int64_t *)gsc_safetensors_find(file, "0.bias.step")->data, 1);
+        assert_int_equal(gsc_safetensors_find(file, "1.weight.exp_avg")->dtype.bits, 64);
+        assert_true(*(const double *)gsc_safetensors_find(file, "lr")->data == gsc_optim_get_lr(rig.optim, 0));
+        gsc_safetensors_close(file);
+        assert_int_equal(access(temp_path(dir, "run.json"), R_OK), 0);
+        char text[512] = "";
+        FILE *scaler = fopen(temp_path(dir, "scaler.json"), "r");
+        assert_non_null(scaler);
+        assert_non_null(fgets(text, sizeof text, scaler));
+        fclose(scaler);
+        gsc_scaler_state read, own;
+        expect_ok(gsc_scaler_state_from_json(text, &read));
+        expect_ok(gsc_scaler_state_dict(rig.scaler, &own));
+        assert_true(read.scale == own.scale && read.growth_tracker == own.growth_tracker);
+    }
+    rig_free(&rig);
+    temp_tree_remove(dir);
+}
+
+/* What one checkpoint has and the next does not is gone; what is not asked for is left alone. */
+static void kinds_may_be_left_out(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig saved, loaded, before;
+    rig_create(&saved, &adam, 1);
+    rig_create(&loaded, &adam, 2);
+    rig_create(&before, &adam, 2);
+    rig_step(&saved, 0, false);
+    expect_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
+    gsc_checkpoint part = {.tensors = loaded.tensors, .tensor_count = PARAMS};
+    expect_ok(gsc_checkpoint_load(dir, &part, NULL));
+    assert_true(tensors_equal(saved.params[1], saved.tensors[1].tensor, loaded.tensors[1].tensor));
+    assert_int_equal(gsc_optim_step_count(loaded.optim, 0), 0);
+    part = (gsc_checkpoint){.scalers = &saved.named_scaler, .scaler_count = 1};
+    expect_ok(gsc_checkpoint_save(dir, &part));
+    assert_int_equal(access(temp_path(dir, "model.safetensors"), F_OK), -1);
+    assert_int_equal(access(temp_path(dir, "scaler.json"), F_OK), 0);
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &before.checkpoint, NULL), "model.safetensors", "not saved");
+    expect_ok(gsc_checkpoint_save(dir, &(gsc_checkpoint){0}));
+    expect_ok(gsc_checkpoint_load(dir, &(gsc_checkpoint){0}, NULL));
+    rig_free(&saved);
+    rig_free(&loaded);
+    rig_free(&before);
+    temp_tree_remove(dir);
+}
+
+static void several_have_names(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig a, b, c, d;
+    rig_create(&a, &adam, 1);
+    rig_create(&b, &sgd, 2);
+    rig_create(&c, &adam, 3);
+    rig_create(&d, &sgd, 4);
+    rig_step(&a, 0, false);
+    rig_step(&b, 0, true);
+    const gsc_named_optim optims[] = {{"generator", a.optim}, {"critic", b.optim}};
+    const gsc_named_scaler scalers[] = {{"one", a.scaler}, {"two", b.scaler}};
+    const gsc_checkpoint saved = {.optims = optims, .optim_count = 2, .scalers = scalers, .scaler_count = 2};
+    expect_ok(gsc_checkpoint_save(dir, &saved));
+    const gsc_named_optim other_optims[] = {{"critic", d.optim}, {"generator", c.optim}};
+    const gsc_named_scaler other_scalers[] = {{"two", d.scaler}, {"one", c.scaler}};
+    gsc_checkpoint into = {.optims = other_optims, .optim_count = 2, .scalers = other_scalers, .scaler_count = 2};
+    expect_ok(gsc_checkpoint_load(dir, &into, NULL));
+    assert_int_equal(gsc_optim_step_count(c.optim, 0), 1);
+    assert_int_equal(gsc_optim_step_count(d.optim, 0), 0);
+    assert_true(tensors_equal(a.params[2], gsc_optim_state(a.optim, 2, "exp_avg_sq"),
+                              gsc_optim_state(c.optim, 2, "exp_avg_sq")));
+    gsc_scaler_state b_state, d_state;
+    expect_ok(gsc_scaler_state_dict(b.scaler, &b_state));
+    expect_ok(gsc_scaler_state_dict(d.scaler, &d_state));
+    assert_memory_equal(&b_state, &d_state, sizeof b_state);
+    into.scaler_count = 1;
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &into, NULL), "scaler.json", "scale is missing");
+    into = (gsc_checkpoint){.optims = optims, .optim_count = 1};
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &into, NULL), "holds tensor \"critic/", "no place");
+    rig_free(&a);
+    rig_free(&b);
+    rig_free(&c);
+    rig_free(&d);
+    temp_tree_remove(dir);
+}
+
+/* Refused, and nothing of `into` has changed. */
+#define refuse_load(dir, into, twin, status, ...)                                                                      \
+    do {                                                                                                               \
+        char *run_ = NULL;                                                                                             \
+        expect_error(status, gsc_checkpoint_load(dir, &(into)->checkpoint, &run_), __VA_ARGS__);                       \
+        assert_null(run_);                                                                                             \
+        assert_true(rigs_equal(into, twin));                                                                           \
+    } while (0)
+
+static void what_does_not_fit_loads_nothing(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig saved, into, twin;
+    rig_create(&saved, &adam, 1);
+    rig_create(&into, &adam, 2);
+    rig_create(&twin, &adam, 2);
+    rig_step(&saved, 0, true);
+    expect_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
+
+    gsc_named_tensor *last = &into.tensors[PARAMS - 1];
+    last->name = "other";
+    refuse_load(dir, &into, &twin, GSC_ERR_VALUE, "model.safetensors", "holds no tensor \"other\"");
+    last->name = "0.bias";
+    refuse_load(dir, &into, &twin, GSC_ERR_VALUE, "two tensors are named \"0.bias\"");
+    last->name = rig_names[PARAMS - 1];
+    into.checkpoint.tensor_count--;
+    refuse_load(dir, &into, &twin, GSC_ERR_VALUE, "holds tensor \"1.weight\"", "no place");
+    into.checkpoint.tensor_count++;
+    DLTensor shorter = *last->tensor;
+    int64_t shape = LONGEST - 1;
+    shorter.shape = &shape;
+    last->tensor = &shorter;
+    refuse_load(dir, &into, &twin, GSC_ERR_VALUE, "\"1.weight\" is F64 [67]", "F64 [66]");
+    shorter.shape = gsc_tensor_data(into.params[PARAMS - 1])->shape;
+    shorter.dtype = GSC_INT64;
+    refuse_load(dir, &into, &twin, GSC_ERR_VALUE, "\"1.weight\" is F64 [67]", "I64 [67]");
+    last->tensor = gsc_tensor_data(into.params[PARAMS - 1]);
+    expect_ok(gsc_scaler_skip(into.scaler, gsc_optim_optimizer(into.optim)));
+    refuse_load(dir, &into, &twin, GSC_ERR_STATE, "scaler.json", "iteration");
+    expect_ok(gsc_scaler_update(into.scaler));
+    expect_ok(gsc_checkpoint_load(dir, &into.checkpoint, NULL));
+    assert_true(rigs_equal(&saved, &into));
+    rig_free(&saved);
+    rig_free(&into);
+    rig_free(&twin);
+    temp_tree_remove(dir);
+}
+
+static void another_optimizer_loads_nothing(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig saved;
+    rig_create(&saved, &adam, 1);
+    expect_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
+    const rule_case adamw = {gsc_optim_adamw, adam.group};
+    const rule_case *const others[] = {&adamw, &sgd};
+    for (size_t i = 0; i < 2; i++) {
+        run_rig into, twin;
+        rig_create(&into, others[i], 2);
+        rig_create(&twin, others[i], 2);
+        refuse_load(dir, &into, &twin, GSC_ERR_VALUE, "optimizer.safetensors", "\"optimizer\" is adam, but");
+        rig_free(&into);
+        rig_free(&twin);
+    }
+    rig_free(&saved);
+    temp_tree_remove(dir);
+}
+
+static void a_state_saved_while_disabled_is_explained(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig saved, into, twin;
+    rig_create(&saved, &adam, 1);
+    rig_create(&into, &adam, 2);
+    rig_create(&twin, &adam, 2);
+    gsc_scaler_options options = gsc_scaler_options_default();
+    options.enabled = false;
+    gsc_scaler *disabled;
+    expect_ok(gsc_scaler_create(&options, &disabled));
+    saved.named_scaler.scaler = disabled;
+    expect_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
+    refuse_load(dir, &into, &twin, GSC_ERR_STATE, "scaler.json", "disabled");
+    into.named_scaler.scaler = disabled;
+    expect_ok(gsc_checkpoint_load(dir, &into.checkpoint, NULL));
+    gsc_scaler_destroy(disabled);
+    rig_free(&saved);
+    rig_free(&into);
+    rig_free(&twin);
+    temp_tree_remove(dir);
+}
+
+/* The second scaler refuses: the first has its own state again. */
+static void a_refusing_scaler_takes_back_the_others(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig saved, into, twin;
+    rig_create(&saved, &adam, 1);
+    rig_create(&into, &adam, 2);
+    rig_create(&twin, &adam, 2);
+    rig_step(&saved, 0, true);
+    rig_step(&saved, 1, true);
+    gsc_scaler *busy;
+    expect_ok(gsc_scaler_create(NULL, &busy));
+    gsc_named_scaler scalers[] = {{"a", saved.scaler}, {"b", busy}};
+    saved.checkpoint.scalers = scalers;
+    saved.checkpoint.scaler_count = 2;
+    expect_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
+    scalers[0].scaler = into.scaler;
+    into.checkpoint.scalers = scalers;
+    into.checkpoint.scaler_count = 2;
+    expect_ok(gsc_scaler_skip(busy, gsc_optim_optimizer(into.optim)));
+    refuse_load(dir, &into, &twin, GSC_ERR_STATE, "scaler.json", "iteration");
+    expect_ok(gsc_scaler_update(busy));
+    expect_ok(gsc_checkpoint_load(dir, &into.checkpoint, NULL));
+    assert_true(rigs_equal(&saved, &into));
+    gsc_scaler_destroy(busy);
+    rig_free(&saved);
+    rig_free(&into);
+    rig_free(&twin);
+    temp_tree_remove(dir);
+}
+
+static void refuse_save(const char *dir, const gsc_checkpoint *checkpoint, const char *part)
+{
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_save(dir, checkpoint), "gsc_checkpoint_save", part);
+    assert_int_equal(access(temp_path(dir, "checkpoint-0"), F_OK), -1); /* not even begun */
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create(), *run = NULL;
+    run_rig rig;
+    rig_create(&rig, &adam, 1);
+    const gsc_checkpoint good = rig.checkpoint;
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_save(NULL, &good), "dir is NULL");
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_save(dir, NULL), "checkpoint is NULL");
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(NULL, &good, NULL), "dir is NULL");
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(dir, NULL, NULL), "checkpoint is NULL");
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_read_run(NULL, &run), "dir is NULL");
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_read_run(dir, NULL), "run is NULL");
+    gsc_checkpoint bad = good;
+    bad.reserved[3] = 1;
+    refuse_save(dir, &bad, "reserved[3]");
+    const char *const runs[] = {"", "[]", "{\"a\":1,\"a\":2}", "{\"a\":NaN}", "{\"\xff\":1}"};
+    const char *const problems[] = {"line", "is an array", "duplicate", "line", "0xff"};
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        bad = good;
+        bad.run = runs[i];
+        refuse_save(dir, &bad, problems[i]);
+    }
+    bad = good;
+    bad.tensors = NULL;
+    refuse_save(dir, &bad, "tensors is NULL");
+    bad = good;
+    bad.optims = NULL;
+    refuse_save(dir, &bad, "optims is NULL");
+    gsc_named_scaler scalers[] = {{"a", rig.scaler}, {"a", rig.scaler}};
+    bad = good;
+    bad.scalers = scalers;
+    bad.scaler_count = 2;
+    refuse_save(dir, &bad, "scalers[1].name is \"a\"");
+    scalers[1].name = NULL;
+    refuse_save(dir, &bad, "scalers[1].name is NULL");
+    scalers[1].name = "";
+    refuse_save(dir, &bad, "scalers[1].name is empty");
+    scalers[1] = (gsc_named_scaler){"b", NULL};
+    refuse_save(dir, &bad, "entry 1 of scalers is NULL");
+    expect_ok(gsc_tensor_set_name(rig.params[2], "0.bias"));
+    refuse_save(dir, &good, "optimizers: two tensors are named \"0.bias.");
+    rig_free(&rig);
+    temp_tree_remove(dir);
+}
+
+/* 2,048 levels are what the parser reads, and one more is run.json's own. */
+static void what_could_not_be_read_back_is_not_written(void **state)
+{
+    (void)state;
+    enum { DEPTH = 2047 };
+    char *dir = temp_dir_create(), run[2 * DEPTH + 16] = "{\"x\":";
+    memset(run + 5, '[', DEPTH);
+    memset(run + 5 + DEPTH, ']', DEPTH);
+    strcpy(run + 5 + 2 * DEPTH, "}");
+    gsc_checkpoint checkpoint = {.run = run};
+    refuse_save(dir, &checkpoint, "depth");
+    temp_tree_remove(dir);
+}
+
+/* Parameters without a name go by their index. */
+static void parameters_need_no_name(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create();
+    run_rig rig;
+    rig_create(&rig, &adam, 1);
+    for (size_t k = 0; k < PARAMS; k++)
+        expect_ok(gsc_tensor_set_name(rig.params[k], NULL));
+    rig_step(&rig, 0, false);
+    expect_ok(gsc_checkpoint_save(dir, &rig.checkpoint));
+    gsc_safetensors *file;
+    expect_ok(gsc_safetensors_open(temp_path(dir, "optimizer.safetensors"), &file));
+    assert_non_null(gsc_safetensors_find(file, "2.exp_avg"));
+    gsc_safetensors_close(file);
+    expect_ok(gsc_checkpoint_load(dir, &rig.checkpoint, NULL));
+    rig_free(&rig);
+    temp_tree_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loaded_run_goes_on_as_the_saved_one),
+        cmocka_unit_test(the_callers_json_comes_back),
+        cmocka_unit_test(the_environment_does_not_matter),
+        cmocka_unit_test(the_files_open_under_their_plain_names),
+        cmocka_unit_test(kinds_may_be_left_out),
+        cmocka_unit_test(several_have_names),
+        cmocka_unit_test(what_does_not_fit_loads_nothing),
+        cmocka_unit_test(another_optimizer_loads_nothing),
+        cmocka_unit_test(a_state_saved_while_disabled_is_explained),
+        cmocka_unit_test(a_refusing_scaler_takes_back_the_others),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(what_could_not_be_read_back_is_not_written),
+        cmocka_unit_test(parameters_need_no_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A checkpoint in which anything was changed is refused, and loads nothing. */
+#define _XOPEN_SOURCE 700
+#include "checkpoint_rig.h"
+
+#include <fcntl.h>
+
+#include "safetensors_files.h"
+
+static const rule_case adam = {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
+static const char *const file_names[] = {"model.safetensors", "optimizer.safetensors", "scaler.json", "run.json"};
+
+enum { FILES = sizeof file_names / sizeof file_names[0] };
+
+typedef struct fixture {
+    char *dir;
+    run_rig into, twin; /* alike: into must stay so */
+} fixture;
+
+static void fixture_create(fixture *f)
+{
+    run_rig saved;
+    *f = (fixture){.dir = temp_dir_create()};
+    rig_create(&saved, &adam, 1);
+    rig_create(&f->into, &adam, 2);
+    rig_create(&f->twin, &adam, 2);
+    rig_step(&saved, 0, true);
+    expect_ok(gsc_checkpoint_save(f->dir, &saved.checkpoint));
+    rig_free(&saved);
+}
+
+static void fixture_free(fixture *f)
+{
+    rig_free(&f->into);
+    rig_free(&f->twin);
+    temp_tree_remove(f->dir);
+}
+
+static void expect_damage(fixture *f, const char *name)
+{
+    gsc_status status = gsc_checkpoint_load(f->dir, &f->into.checkpoint, NULL);
+    if (status != GSC_ERR_VALUE || !strstr(gsc_last_error(), name))
+        fail_msg("%s was changed: %s: %s", name, gsc_status_name(status), gsc_last_error());
+    assert_true(rigs_equal(&f->into, &f->twin));
+}
+
+/* The descriptor of a file of the checkpoint, open for writing, and its size. */
+static int open_for_damage(const fixture *f, const char *name, size_t *size)
+{
+    int descriptor = open(temp_path(f->dir, name), O_RDWR);
+    assert_true(descriptor >= 0);
+    off_t end = lseek(descriptor, 0, SEEK_END);
+    assert_true(end > 0);
+    *size = (size_t)end;
+    return descriptor;
+}
+
+static void truncation_at_every_byte_loads_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FILES; i++) {
+        fixture f;
+        fixture_create(&f);
+        size_t size;
+        int descriptor = open_for_damage(&f, file_names[i], &size);
+        size_t length = strcmp(file_names[i], "run.json") == 0 ? size - 1 : size; /* its line end does not count */
+        while (length-- > 0) {
+            assert_int_equal(ftruncate(descriptor, (off_t)length), 0);
+            expect_damage(&f, file_names[i]);
+        }
+        close(descriptor);
+        fixture_free(&f);
+    }
+}
+
+static void flip(int descriptor, size_t bit)
+{
+    uint8_t byte;
+    assert_int_equal(pread(descriptor, &byte, 1, (off_t)(bit / 8)), 1);
+    byte ^= (uint8_t)(1u << bit % 8);
+    assert_int_equal(pwrite(descriptor, &byte, 1, (off_t)(bit / 8)), 1);
+}
+
+/* All bits of the JSON files and of the headers, and the first elements. */
+static void every_flipped_bit_is_found(void **state)
+{
+    (void)state;
+    enum { MOST = 20000 };
+    fixture f;
+    fixture_create(&f);
+    for (size_t i = 0; i < FILES; i++) {
+        size_t size;
+        int descriptor = open_for_damage(&f, file_names[i], &size);
+        for (size_t bit = 0; bit < size * 8 && bit < MOST; bit++) {
+            flip(descriptor, bit);
+            expect_damage(&f, file_names[i]);
+            flip(descriptor, bit);
+        }
+        close(descriptor);
+    }
+    expect_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL)); /* all bits are as they were */
+    assert_false(rigs_equal(&f.into, &f.twin));
+    fixture_free(&f);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    size_t size;
+    uint8_t *bytes = read_file(from, &size);
+    FILE *file = fopen(to, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    free(bytes);
+}
+
+/* Each file of another checkpoint is whole, but not of this one. */
+static void files_of_another_checkpoint_are_found(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_create(&f);
+    char *other = temp_dir_create();
+    run_rig rig;
+    rig_create(&rig, &adam, 1);
+    rig_step(&rig, 0, true);
+    rig_step(&rig, 1, false);
+    expect_ok(gsc_checkpoint_save(other, &rig.checkpoint));
+    for (size_t i = 0; i + 1 < FILES; i++) {
+        const char *own = temp_path(f.dir, file_names[i]), *kept = temp_path(f.dir, "kept");
+        copy_file(own, kept);
+        copy_file(temp_path(other, file_names[i]), own);
+        expect_damage(&f, file_names[i]);
+        copy_file(kept, own);
+    }
+    rig_free(&rig);
+    temp_tree_remove(other);
+    fixture_free(&f);
+}
+
+static void a_missing_file_is_told(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FILES; i++) {
+        fixture f;
+        fixture_create(&f);
+        char path[64];
+        snprintf(path, sizeof path, "checkpoint/%s", file_names[i]);
+        assert_int_equal(unlink(temp_path(f.dir, path)), 0);
+        expect_error(GSC_ERR_IO, gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL), file_names[i], "No such file");
+        assert_true(rigs_equal(&f.into, &f.twin));
+        fixture_free(&f);
+    }
+}
+
+static void an_empty_folder_holds_no_checkpoint(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_create(), *run = NULL;
+    gsc_checkpoint none = {0};
+    expect_error(GSC_ERR_IO, gsc_checkpoint_load(dir, &none, NULL), "run.json", "there is no checkpoint");
+    expect_error(GSC_ERR_IO, gsc_checkpoint_read_run(dir, &run), "there is no checkpoint");
+    expect_error(GSC_ERR_IO, gsc_checkpoint_load("/nowhere", &none, NULL), "/nowhere", "cannot be opened");
+    temp_write(dir, "run.json", "{\"step\": 1}", 11);
+    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &none, NULL), "not the run.json of a checkpoint");
+    assert_null(run);
+    temp_tree_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(truncation_at_every_byte_loads_nothing), cmocka_unit_test(every_flipped_bit_is_found),
+        cmocka_unit_test(files_of_another_checkpoint_are_found),  cmocka_unit_test(a_missing_file_is_told),
+        cmocka_unit_test(an_empty_folder_holds_no_checkpoint),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
