@@ -7,14 +7,17 @@ BUILD ?= build/release
 WERROR ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test prove build bench bench-torch format lint clean
+.PHONY: help demo test test-python prove fuzz build bench bench-torch bench-python format lint clean
 
 help:
 	@echo "make demo         train a classifier on Fashion-MNIST in float16, with a dynamic loss scale"
 	@echo "make test         build everything and run the whole test suite"
+	@echo "make test-python  install the Python package into a virtual environment and check it (PYTHON=NAME; ARGS=-h: parts)"
 	@echo "make prove        try every 16- and 32-bit input and every short sequence of calls (docs/verification.md)"
+	@echo "make fuzz         look for inputs that break readers, options or the scaler (docs/verification.md; ARGS=1200: seconds)"
 	@echo "make bench        measure beside what this machine can do (docs/performance.md; ARGS=--quick: a smoke run)"
 	@echo "make bench-torch  compare with PyTorch, which it installs: several GB (TORCH_VENV=FOLDER: one that has it)"
+	@echo "make bench-python the same end to end from Python (TORCH_VENV=FOLDER, ARGS=--quick)"
 	@echo "make build        build the libraries and the command"
 	@echo "make format       lay out the sources with clang-format"
 	@echo "make lint         check layout, clang-tidy and cppcheck"
@@ -39,12 +42,20 @@ test:
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
+test-python:
+	@scripts/install run python
+	@bindings/python/check $(ARGS)
+
 prove:
 	@scripts/install run test
 	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON
 	cmake --build $(BUILD) -j $(JOBS) --target prove_kernels prove_sequences
 	$(BUILD)/tests/prove/prove_kernels
 	$(BUILD)/tests/model/prove_sequences
+
+fuzz:
+	@scripts/install run fuzz
+	@fuzz/run $(ARGS)
 
 bench:
 	@scripts/install run
@@ -56,11 +67,15 @@ bench-torch: build
 	@test -n "$(TORCH_VENV)" || scripts/install torch
 	@bench/torch/run $(BUILD) $(ARGS)
 
+bench-python:
+	@scripts/install run python
+	@bench/python/run $(BUILD)/python $(ARGS)
+
 format:
 	@scripts/lint format
 
 lint:
-	@scripts/install run test ci
+	@scripts/install run test ci python
 	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON
 	@scripts/lint check $(BUILD)
 

@@ -40,9 +40,9 @@ typedef struct core_call {
     PyThreadState *freed;
 } core_call;
 
-/* Makes the scaler ours and, with a handle (any object: it is checked; NULL: none), known to it. name: None, NULL or a
- * callable from an index to a string or None. 0, or -1 with a Python exception. */
-int call_begin(core_call *call, struct py_scaler *scaler, PyObject *handle, PyObject *name);
+/* Makes the scaler ours and, with an object (checked to be a handle; NULL: none), the handle known to it. name: None,
+ * NULL or a callable from an index to a string or None. 0, or -1 with a Python exception. */
+int call_begin(core_call *call, struct py_scaler *scaler, PyObject *object, PyObject *name);
 /* Borrows gradients for the handle; an exception instead of a list says why there are none. 0, or -1 with a Python
  * exception, for call_end to pass on. */
 int call_take(core_call *call, PyObject *grads);

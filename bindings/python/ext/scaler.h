@@ -36,7 +36,7 @@ PyObject *scaler_overflows(PyObject *self, PyObject *handle);
 PyObject *scaler_stats(PyObject *self, PyObject *none);
 
 /* state.c: the core's state dict. */
-PyObject *scaler_state(PyObject *self, PyObject *none);
-PyObject *scaler_load_state(PyObject *self, PyObject *fields);
+PyObject *scaler_state(PyObject *object, PyObject *none);
+PyObject *scaler_load_state(PyObject *object, PyObject *dict);
 
 #endif

@@ -2,7 +2,7 @@
 """Runs the examples of the documentation and of the docstrings.
 
 On a page, blocks marked `python` are run, and blocks marked `pycon` must print what they show. The blocks of one page
-share their names. A module's name after the mark, as in "```pycon torch", leaves a block out where it is not installed."""
+share their names. A module after the mark, as in "```pycon torch", leaves a block out where it is not installed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-import gradscaler
 import numpy as np
 import pytest
+
+import gradscaler
 
 PROJECT = Path(__file__).resolve().parents[1]
 REPOSITORY = PROJECT.parents[1]
