@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
 #include "errors.h"
 #include "handle.h"
 #include "scaler.h"
@@ -111,8 +113,8 @@ PyObject *scaler_overflows(PyObject *self, PyObject *handle)
     if (!optimizer)
         return NULL;
     size_t count = gsc_scaler_overflows(core_of(self), optimizer, NULL, 0);
-    gsc_overflow *entries = PyMem_Calloc(count, sizeof *entries);
-    PyObject **names = PyMem_Calloc(count, sizeof *names);
+    gsc_overflow *entries = calloc(count + 1, sizeof *entries);
+    PyObject **names = calloc(count + 1, sizeof *names);
     PyObject *list = NULL;
     if (!entries || !names) {
         PyErr_NoMemory();
@@ -123,7 +125,7 @@ PyObject *scaler_overflows(PyObject *self, PyObject *handle)
     }
     for (size_t i = 0; names && i < count; i++)
         Py_XDECREF(names[i]);
-    PyMem_Free(names);
-    PyMem_Free(entries);
+    free(names);
+    free(entries);
     return list;
 }
