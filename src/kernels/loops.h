@@ -53,8 +53,14 @@ INLINE uint64_t unscale_flag(gsc_kind kind, const gsc_run *runs, size_t n_runs, 
 
 INLINE uint64_t check_flag(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
 {
-    (void)kind, (void)partials;
-    return scan_upper(runs, n_runs, factor, false);
+    (void)partials;
+    if (factor == 1.0) {
+        uint64_t max = look(kind, runs, n_runs);
+        if (max < gsc_kind_infinity(kind))
+            return max;
+        /* A product with 1 makes signalling NaNs quiet, and which of them is the largest may depend on it. */
+    }
+    return kind == GSC_F64 ? scan_upper(runs, n_runs, factor, false) : scan(kind, runs, n_runs, factor, false);
 }
 
 /* |y| of one element, but for float16. */
@@ -281,7 +287,4 @@ const gsc_kernel_table GSC_TABLE = {
         .unscale_flag[GSC_F32] = unscale_F32,
     .unscale_flag[GSC_BF16] = unscale_BF16,
     .unscale_flag[GSC_F16] = unscale_F16,
-    .check_flag[GSC_F32] = check_F32,
-    .check_flag[GSC_BF16] = check_BF16,
-    .check_flag[GSC_F16] = check_F16,
 };

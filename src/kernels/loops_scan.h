@@ -8,7 +8,7 @@
 enum {
     VECTORS = 4,           /* with a maximum each */
     LONG_RUN = 1 << 21,    /* bytes: more than caches near by hold, where asking costs more than it brings */
-    PREFETCH_AHEAD = 4096, /* bytes between what is asked for and what is read */
+    PREFETCH_AHEAD = 8192, /* bytes between what is asked for and what is read */
     PREFETCH_RUNS = 8,    /* runs before its turn a run is asked for: nobody guesses where the next small tensor lies */
     PREFETCH_BYTES = 256, /* bytes of it that are asked for then */
     LINE = 64
@@ -290,6 +290,15 @@ INLINE halves larger_halves(halves a, halves b)
 #endif
 }
 
+INLINE int16_t max_halves(const halves seen[VECTORS])
+{
+    halves all = larger_halves(larger_halves(seen[0], seen[1]), larger_halves(seen[2], seen[3]));
+    int16_t max = 0;
+    for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
+        max = all[lane] > max ? all[lane] : max;
+    return max;
+}
+
 INLINE int64_t scan_one_bf16(uint16_t *x, float r, bool store)
 {
     uint16_t y = (uint16_t)(product_bf16((uint32_t)*x << 16, r) >> 16);
@@ -319,14 +328,12 @@ INLINE uint64_t scan_bf16(const gsc_run *runs, size_t n_runs, float r, bool stor
 {
     seen_bf16 seen = {.max = {{0}}};
     int64_t max = scan_runs_bf16(runs, n_runs, r, store, &seen);
-    halves all = larger_halves(larger_halves(seen.max[0], seen.max[1]), larger_halves(seen.max[2], seen.max[3]));
-    int16_t seen_max = 0;
-    for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
-        seen_max = all[lane] > seen_max ? all[lane] : seen_max;
+    int64_t seen_max = max_halves(seen.max);
     return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
 #include "kernels/loops_f16.h"
+#include "kernels/loops_look.h"
 
 INLINE uint64_t scan(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, bool store)
 {

@@ -152,16 +152,17 @@ static uint64_t reference_check(gsc_kind kind, void *x, size_t n, double factor,
     return max;
 }
 
-static uint64_t upper_half(uint64_t bits) { return bits >> 32 << 32; }
+/* Of float64 the upper half. */
+static uint64_t flag(gsc_kind kind, uint64_t max) { return kind == GSC_F64 ? max >> 32 << 32 : max; }
 
 static uint64_t reference_unscale_flag(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
 {
-    return upper_half(reference_unscale(kind, x, n, factor, partial));
+    return flag(kind, reference_unscale(kind, x, n, factor, partial));
 }
 
 static uint64_t reference_check_flag(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
 {
-    return upper_half(reference_check(kind, x, n, factor, partial));
+    return flag(kind, reference_check(kind, x, n, factor, partial));
 }
 
 static uint64_t reference_norm(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial, int p)

@@ -46,12 +46,10 @@ typedef struct outcome {
 
 static outcome outcome_of_unscale(const truth *t) { return (outcome){t->products, t->r, t->max, NULL, false}; }
 static outcome outcome_of_check(const truth *t) { return (outcome){t->x, t->r, t->max, NULL, false}; }
-static uint64_t upper_half(uint64_t bits) { return bits >> 32 << 32; }
-static outcome outcome_of_unscale_flag(const truth *t)
-{
-    return (outcome){t->products, t->r, upper_half(t->max), NULL, false};
-}
-static outcome outcome_of_check_flag(const truth *t) { return (outcome){t->x, t->r, upper_half(t->max), NULL, false}; }
+/* Of float64 the upper half. */
+static uint64_t flag(const truth *t) { return t->from->kind == GSC_F64 ? t->max >> 32 << 32 : t->max; }
+static outcome outcome_of_unscale_flag(const truth *t) { return (outcome){t->products, t->r, flag(t), NULL, false}; }
+static outcome outcome_of_check_flag(const truth *t) { return (outcome){t->x, t->r, flag(t), NULL, false}; }
 static outcome outcome_of_norm1(const truth *t) { return (outcome){t->x, t->r, t->max, t->norm1, false}; }
 static outcome outcome_of_norm2(const truth *t) { return (outcome){t->x, t->r, t->max, t->norm2, false}; }
 static outcome outcome_of_count(const truth *t) { return (outcome){t->x, t->r, 0, t->count, true}; }
