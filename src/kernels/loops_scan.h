@@ -228,7 +228,7 @@ INLINE uint64_t scan_again_f64(const gsc_run *runs, size_t n_runs, double r)
     return (uint64_t)max;
 }
 
-INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
+INLINE uint64_t scan_part_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
 {
     seen_f64 seen = {.max = {{0}}};
     int64_t max = scan_runs_f64(runs, n_runs, r, store, &seen);
@@ -236,6 +236,28 @@ INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool stor
         return scan_again_f64(runs, n_runs, store ? 1.0 : r);
     int64_t seen_max = max_f64(&seen);
     return (uint64_t)(seen_max > max ? seen_max : max);
+}
+
+/* In parts, so that a NaN in one has no more read again than caches hold: as many short runs as follow each other, or a
+ * piece of a long one. */
+INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
+{
+    const size_t most = LONG_RUN / sizeof(double);
+    uint64_t max = 0;
+    for (size_t k = 0, done = 0; k < n_runs;) {
+        const size_t left = runs[k].count - done;
+        const gsc_run piece = {(double *)runs[k].data + done, left < most ? left : most}, *part = &piece;
+        size_t count = 0;
+        while (k + count < n_runs && runs[k + count].count <= most)
+            count++;
+        if (count > 0)
+            part = &runs[k];
+        uint64_t part_max = scan_part_f64(part, count > 0 ? count : 1, r, store);
+        max = part_max > max ? part_max : max;
+        done = count > 0 || left <= most ? 0 : done + most;
+        k += count > 0 ? count : done == 0;
+    }
+    return max;
 }
 
 typedef struct seen_upper {
