@@ -19,10 +19,10 @@
 #define GAP "  "
 #define ERASE_TO_END "\033[K"
 
-void progress_begin(progress *p)
+void progress_begin(progress *p, int64_t step)
 {
     const double now = clock_seconds();
-    *p = (progress){.shown = isatty(STDERR_FILENO) == 1, .begin = now, .last = now};
+    *p = (progress){.shown = isatty(STDERR_FILENO) == 1, .first = step, .begin = now, .last = now};
 }
 
 static int terminal_width(void)
@@ -53,15 +53,16 @@ static void write_scale(char *out, size_t size, double scale)
 }
 
 /* Joins the fields that fit. */
-static int write_text(char *out, int width, const progress_state *s, double elapsed)
+static int write_text(char *out, int width, const progress_state *s, int64_t first, double elapsed)
 {
+    const double left = elapsed * (double)(s->steps - s->step) / (double)(s->step - first);
     char fields[FIELDS][48], *field = fields[0];
     snprintf(field, sizeof *fields, "epoch %" PRId64, s->epoch);
     snprintf(field += sizeof *fields, sizeof *fields, "%" PRId64 "/%" PRId64, s->step, s->steps);
     snprintf(field += sizeof *fields, sizeof *fields, "loss %.3g", s->loss);
     write_scale(field += sizeof *fields, sizeof *fields, s->scale);
     snprintf(field += sizeof *fields, sizeof *fields, "skipped %" PRId64, s->skipped);
-    write_time(field += sizeof *fields, sizeof *fields, elapsed * (double)(s->steps - s->step) / (double)s->step);
+    write_time(field += sizeof *fields, sizeof *fields, left);
     snprintf(field + sizeof *fields, sizeof *fields, "%.0f %s", (double)s->examples / elapsed, s->rate_unit);
     int length = 0;
     out[0] = '\0';
@@ -93,7 +94,7 @@ static void draw(const progress *p, const progress_state *s, double now)
     char text[MAX_WIDTH], bar[MAX_BAR + sizeof "[] "];
     /* One column stays free: a full line would make some terminals wrap. */
     const int width = terminal_width() - 1;
-    const int length = write_text(text, width, s, now - p->begin);
+    const int length = write_text(text, width, s, p->first, now - p->begin);
     write_bar(bar, width - length - (int)strlen("[] "), (double)s->step / (double)s->steps);
     fprintf(stderr, "\r%s%s" ERASE_TO_END, bar, text);
     fflush(stderr);

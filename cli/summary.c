@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#define MAX_OVERFLOWS 8
-
 static double peak_rss_mb(void)
 {
     struct rusage usage;
@@ -38,11 +36,9 @@ static void print_data(const train_task *task, int32_t model)
     printf("%s %s\n", model_names[model], sizes);
 }
 
-static void print_scaling(const train_run *run)
+static void print_scaling(const train_run *run, const run_state *state)
 {
     const train_options *options = run->options;
-    gsc_scaler_stats stats;
-    gsc_scaler_get_stats(run->scaler, &stats);
     print_label("precision");
     printf("%s\n", precision_names[options->precision]);
     print_label("scaler");
@@ -51,40 +47,35 @@ static void print_scaling(const train_run *run)
         return;
     print_label("scale");
     printf("%g at the start, %g at the end: %" PRId64 " growths, %" PRId64 " backoffs\n", options->init_scale,
-           gsc_scaler_get_scale(run->scaler), stats.growths, stats.backoffs);
+           gsc_scaler_get_scale(run->scaler), state->growths, state->backoffs);
 }
 
-static void print_overflows(const train_run *run, int64_t step)
+static double examples_per_s(const train_run *run, const run_state *state)
 {
-    gsc_overflow list[MAX_OVERFLOWS];
-    const size_t n = gsc_scaler_overflows(run->scaler, gsc_optim_optimizer(run->optim), list, MAX_OVERFLOWS);
-    if (n == 0)
-        return;
-    print_label("last overflow");
-    printf("step %" PRId64 ":", step);
-    for (size_t i = 0; i < n && i < MAX_OVERFLOWS; i++)
-        printf("%s %s (%" PRIu64 " inf, %" PRIu64 " nan)", i > 0 ? "," : "", list[i].name ? list[i].name : "?",
-               list[i].inf_count, list[i].nan_count);
-    printf(n > MAX_OVERFLOWS ? ", and %zu more\n" : "\n", n - MAX_OVERFLOWS);
+    return state->seconds > 0 ? (double)run_examples(run, state->step) / state->seconds : 0;
 }
 
 void summary_print(const train_run *run, const summary *s)
 {
     print_data(run->task, run->options->model);
-    print_scaling(run);
+    print_scaling(run, &s->state);
     print_label("steps");
-    printf("%" PRId64 " made, %" PRId64 " skipped, in %" PRId64 " epoch%s\n", s->loop.steps, s->loop.skipped,
-           s->loop.epochs, s->loop.epochs == 1 ? "" : "s");
-    print_overflows(run, s->loop.last_overflow);
+    const int64_t epochs = run_epochs(run, s->state.step);
+    printf("%" PRId64 " made, %" PRId64 " skipped, in %" PRId64 " epoch%s\n", s->state.made, s->state.skipped, epochs,
+           epochs == 1 ? "" : "s");
+    if (s->state.last_overflow[0]) {
+        print_label("last overflow");
+        printf("%s\n", s->state.last_overflow);
+    }
     print_label("loss");
-    printf("%.4g at the start, %.4g at the end\n", s->before.loss, s->after.loss);
+    printf("%.4g at the start, %.4g at the end\n", s->state.initial_loss, s->after.loss);
     if (run->task->test) {
         print_label("test accuracy");
         printf("%.2f %%\n", 100 * s->test_accuracy);
     }
     print_label("speed");
-    printf("%.0f %s/s, %.1f s in all, %.0f MB of memory at most\n", s->loop.examples_per_s, run->task->unit, s->seconds,
-           peak_rss_mb());
+    printf("%.0f %s/s, %.1f s in all, %.0f MB of memory at most\n", examples_per_s(run, &s->state), run->task->unit,
+           s->seconds, peak_rss_mb());
 }
 
 bool summary_can_name(const char *data)
@@ -97,24 +88,22 @@ bool summary_can_name(const char *data)
 static json_t *make_json(const train_run *run, const summary *s)
 {
     const train_options *options = run->options;
-    gsc_scaler_stats stats;
-    gsc_scaler_get_stats(run->scaler, &stats);
     json_t *accuracy = isnan(s->test_accuracy) ? json_null() : json_real(s->test_accuracy);
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", /**/
                      "data", run->task->data, "model", model_names[options->model],                           /**/
                      "precision", precision_names[options->precision],                                        /**/
                      "scaler", scaler_names[options->scaler],                                                 /**/
                      "seed", (json_int_t)options->seed,                                                       /**/
-                     "epochs", (json_int_t)s->loop.epochs,                                                    /**/
-                     "steps", (json_int_t)s->loop.steps,                                                      /**/
-                     "skipped", (json_int_t)s->loop.skipped,                                                  /**/
-                     "growths", (json_int_t)stats.growths,                                                    /**/
-                     "backoffs", (json_int_t)stats.backoffs,                                                  /**/
-                     "initial_loss", s->before.loss,                                                          /**/
+                     "epochs", (json_int_t)run_epochs(run, s->state.step),                                    /**/
+                     "steps", (json_int_t)s->state.made,                                                      /**/
+                     "skipped", (json_int_t)s->state.skipped,                                                 /**/
+                     "growths", (json_int_t)s->state.growths,                                                 /**/
+                     "backoffs", (json_int_t)s->state.backoffs,                                               /**/
+                     "initial_loss", s->state.initial_loss,                                                   /**/
                      "loss", s->after.loss,                                                                   /**/
                      "accuracy", accuracy,                                                                    /**/
                      "final_scale", gsc_scaler_get_scale(run->scaler),                                        /**/
-                     "images_per_s", s->loop.examples_per_s,                                                  /**/
+                     "images_per_s", examples_per_s(run, &s->state),                                          /**/
                      "seconds", s->seconds,                                                                   /**/
                      "peak_rss_mb", peak_rss_mb());
 }

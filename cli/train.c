@@ -1,104 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train.h"
+#include "checkpoint.h"
 #include "clock.h"
 #include "evaluate.h"
+#include "interrupt.h"
 #include "loop.h"
 #include "message.h"
-#include "model.h"
-#include "options.h"
 #include "summary.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
-#define MOMENTUM 0.9      /* of --optimizer sgd */
-#define WEIGHT_DECAY 0.01 /* of AdamW: torch.optim.AdamW's default */
+/* Not an exit code: what was caught is to end the process after all. */
+#define EXIT_BY_SIGNAL (-1)
 
-static gsc_status create_scaler(const train_options *options, gsc_scaler **out)
+static int failed(void)
 {
-    gsc_scaler_options o = gsc_scaler_options_default();
-    o.enabled = options->scaler != SCALER_OFF;
-    if (options->scaler != SCALER_OFF) {
-        const bool is_static = options->scaler == SCALER_STATIC;
-        o.init_scale = options->init_scale;
-        o.growth_factor = options->growth_factor;
-        o.backoff_factor = options->backoff_factor;
-        o.growth_interval = options->growth_interval;
-        o.min_scale = is_static ? options->init_scale : options->min_scale;
-        o.max_scale = is_static ? options->init_scale : options->max_scale;
-        o.hysteresis = (int32_t)options->hysteresis;
-        o.max_consecutive_skips = options->max_consecutive_skips;
-    }
-    return gsc_scaler_create(&o, out);
+    say("%s", gsc_last_error());
+    return EXIT_FAILED;
 }
 
-static gsc_status create_from_group(const train_options *options, const train_task *task, gsc_tensor *const *params,
-                                    size_t n, gsc_optim **out)
+/* Whether the run goes on in the folder that it was resumed from. */
+static bool stays(const train_options *options)
 {
-    if (options->optimizer == OPTIMIZER_SGD) {
-        gsc_param_group group = gsc_sgd_group(params, n, options->lr);
-        group.momentum = MOMENTUM;
-        return gsc_optim_sgd(&group, 1, out);
-    }
-    gsc_param_group group = gsc_adam_group(params, n, options->lr);
-    group.eps *= task->loss_factor; /* is compared with the size of the gradients */
-    if (options->optimizer == OPTIMIZER_ADAM)
-        return gsc_optim_adam(&group, 1, out);
-    group.weight_decay = WEIGHT_DECAY;
-    return gsc_optim_adamw(&group, 1, out);
+    return options->resume && (!options->out || output_is_same(options->out, options->resume));
 }
 
-static gsc_status create_optimizer(const train_options *options, const train_task *task, gsc_module *model,
-                                   gsc_optim **out)
+static gsc_status begin_anew(const train_run *r, run_state *state)
 {
-    const size_t n = gsc_module_param_count(model);
-    gsc_tensor **params = malloc(n * sizeof *params);
-    if (!params)
-        return gsc_fail(GSC_ERR_MEMORY, "no memory for a list of %zu parameters", n);
-    for (size_t i = 0; i < n; i++)
-        params[i] = gsc_module_param(model, i);
-    gsc_status status = create_from_group(options, task, params, n, out);
-    free(params);
+    evaluation before;
+    gsc_status status = evaluate(r->task, r->model, r->tape, r->task->train, &before);
+    if (status == GSC_OK)
+        status = check_loss(r, before.loss, "before the first step");
+    *state = run_begin(r);
+    state->initial_loss = before.loss;
     return status;
 }
 
-/* What was created stays in *r also after an error; run_release frees it. */
-static gsc_status run_create(const train_options *options, const train_task *task, train_run *r)
+static gsc_status go_on(const train_run *r, run_state *state)
 {
-    const uint64_t seed = (uint64_t)options->seed;
-    *r = (train_run){.options = options, .task = task};
-    gsc_status status = model_create(options->model, task, seed, &r->model);
-    if (status == GSC_OK)
-        status = create_optimizer(options, task, r->model, &r->optim);
-    if (status == GSC_OK)
-        status = create_scaler(options, &r->scaler);
-    if (status == GSC_OK)
-        status = gsc_loader_create(task->train, (size_t)options->batch, true, seed, &r->loader);
-    if (status == GSC_OK)
-        status = gsc_tape_create(&r->tape);
+    const char *dir = r->options->resume;
+    const int64_t steps = run_steps(r);
+    int64_t last;
+    gsc_status status = checkpoint_load(dir, r, &r->output->data, state);
+    if (status != GSC_OK)
+        return status;
+    if (state->step > steps)
+        return gsc_fail(GSC_ERR_VALUE,
+                        "the run in %s has made %" PRId64 " steps already, more than %" PRId64
+                        ": give more --steps or --epochs, or leave them out",
+                        dir, state->step, steps);
+    status = metrics_resume(&r->output->metrics, dir, state->step, &last);
+    if (status == GSC_OK && last < state->step)
+        say("warning: metrics.jsonl in %s ends at step %" PRId64 ", the checkpoint is of step %" PRId64
+            ": the lines between are lost",
+            dir, last, state->step);
+    if (status == GSC_OK && state->step == steps)
+        say("the run in %s is finished: all %" PRId64 " steps are made", dir, steps);
     return status;
 }
 
-static void run_release(train_run *r)
+static int failed_in_loop(const train_run *r, gsc_status status)
 {
-    gsc_tape_destroy(r->tape);
-    gsc_loader_free(r->loader);
-    gsc_scaler_destroy(r->scaler);
-    gsc_optim_free(r->optim);
-    gsc_module_free(r->model);
+    failed();
+    const int64_t step = r->output ? checkpoint_step(r->output->dir) : -1;
+    if (step >= 0 && status != GSC_ERR_DIVERGED) /* which would only happen again */
+        say("the checkpoint of step %" PRId64 " is intact; go on from there with: gradscaler train --resume %s", step,
+            r->output->dir);
+    return EXIT_FAILED;
 }
 
-static gsc_status measure_and_train(const train_run *r, summary *s)
+static int stopped(const train_run *r, const run_state *state)
+{
+    const char *name = interrupt_name();
+    const int64_t steps = run_steps(r);
+    if (r->output) {
+        say("stopped by %s after step %" PRId64 " of %" PRId64 "; go on with: gradscaler train --resume %s", name,
+            state->step, steps, r->output->dir);
+        return EXIT_DONE;
+    }
+    say("stopped by %s after step %" PRId64 " of %" PRId64 "; nothing is kept without --out", name, state->step, steps);
+    return EXIT_BY_SIGNAL;
+}
+
+static gsc_status measure(const train_run *r, summary *s)
 {
     const train_task *task = r->task;
-    gsc_status status = evaluate(task, r->model, r->tape, task->train, &s->before);
-    if (status == GSC_OK)
-        status = check_loss(r, s->before.loss, "before the first step");
-    if (status == GSC_OK)
-        status = loop_run(r, &s->loop);
-    if (status == GSC_OK)
-        status = evaluate(task, r->model, r->tape, task->train, &s->after);
+    gsc_status status = evaluate(task, r->model, r->tape, task->train, &s->after);
     if (status == GSC_OK)
         status = check_loss(r, s->after.loss, "after the last step");
     s->test_accuracy = (double)NAN;
@@ -110,33 +98,58 @@ static gsc_status measure_and_train(const train_run *r, summary *s)
     return status;
 }
 
+static int finished(const train_run *r, const summary *s)
+{
+    if (s->state.made == 0)
+        say("warning: no step was made, since every one of %" PRId64 " overflowed; %s", s->state.skipped,
+            r->options->scaler == SCALER_STATIC ? "lower --init-scale" : "lower --init-scale or train longer");
+    if (r->options->json)
+        return summary_print_json(r, s) ? EXIT_DONE : EXIT_FAILED;
+    summary_print(r, s);
+    return EXIT_DONE;
+}
+
+/* `begin`: when the command began. */
+static int train(const train_run *r, double begin)
+{
+    summary s;
+    gsc_status status = r->options->resume ? go_on(r, &s.state) : begin_anew(r, &s.state);
+    if (status != GSC_OK)
+        return failed();
+    const double seconds_before = s.state.seconds;
+    if (s.state.step < run_steps(r) || !stays(r->options)) {
+        status = loop_run(r, &s.state);
+        if (status != GSC_OK)
+            return failed_in_loop(r, status);
+    }
+    if (s.state.step < run_steps(r))
+        return stopped(r, &s.state);
+    status = measure(r, &s);
+    if (status != GSC_OK)
+        return failed();
+    s.seconds = seconds_before + clock_seconds() - begin;
+    return finished(r, &s);
+}
+
 /* Trains and evaluates in the precision that was asked for. */
-static gsc_status run_in_precision(const train_run *r, summary *s)
+static int train_in_precision(const train_run *r, double begin)
 {
     const int32_t precision = r->options->precision;
     const DLDataType dtype = precision == PRECISION_BF16 ? GSC_BFLOAT16 : GSC_FLOAT16;
-    gsc_status status = gsc_autocast_begin(dtype, precision != PRECISION_FP32);
-    if (status != GSC_OK)
-        return status;
-    status = measure_and_train(r, s);
+    if (gsc_autocast_begin(dtype, precision != PRECISION_FP32) != GSC_OK)
+        return failed();
+    const int code = train(r, begin);
     gsc_autocast_end();
-    return status;
+    return code;
 }
 
-static void warn_of_no_step(const train_run *r, const loop_result *loop)
+static gsc_status open_output(const train_options *options, const train_task *task, output *out)
 {
-    if (loop->steps == 0)
-        say("warning: no step was made, since every one of %" PRId64 " overflowed; %s", loop->skipped,
-            r->options->scaler == SCALER_STATIC ? "lower --init-scale" : "lower --init-scale or train longer");
+    gsc_status status = stays(options) ? output_open(options->resume, out) : output_create(options->out, out);
+    return status == GSC_OK ? fingerprint_take(task, &out->data) : status;
 }
 
-static int failed(void)
-{
-    say("%s", gsc_last_error());
-    return EXIT_FAILED;
-}
-
-static int train(const train_options *options, const train_task *task, double begin)
+static int with_task(const train_options *options, const train_task *task, double begin)
 {
     const size_t examples = gsc_dataset_count(task->train);
     if ((size_t)options->batch > examples) {
@@ -144,23 +157,53 @@ static int train(const train_options *options, const train_task *task, double be
             examples, task->unit, task->data, examples);
         return EXIT_USAGE;
     }
-    train_run r;
-    summary s = {0};
-    gsc_status status = run_create(options, task, &r);
+    train_run r = {0};
+    output kept = {0};
+    gsc_status status = options->out || options->resume ? open_output(options, task, &kept) : GSC_OK;
     if (status == GSC_OK)
-        status = run_in_precision(&r, &s);
-    int code = EXIT_DONE;
-    if (status != GSC_OK) {
-        code = failed();
-    } else {
-        s.seconds = clock_seconds() - begin;
-        warn_of_no_step(&r, &s.loop);
-        if (!options->json)
-            summary_print(&r, &s);
-        else if (!summary_print_json(&r, &s))
-            code = EXIT_FAILED;
-    }
+        status = run_create(options, task, &r);
+    r.output = kept.dir ? &kept : NULL;
+    const int code = status == GSC_OK ? train_in_precision(&r, begin) : failed();
     run_release(&r);
+    output_close(&kept);
+    return code;
+}
+
+static bool check_name(const train_options *options)
+{
+    if ((!options->json && !options->out && !options->resume) || summary_can_name(options->data))
+        return true;
+    say("--data: the folder's name is not UTF-8, so JSON could not tell it: rename it%s",
+        options->json ? " or leave out --json" : "");
+    return false;
+}
+
+static int with_options(train_options *options, double begin)
+{
+    data_source source = {0};
+    if (options->data && !check_name(options))
+        return EXIT_USAGE;
+    if (!data_source_find(options->data, &source))
+        return EXIT_FAILED;
+    options_set_data(options, source.name);
+    if (!options_complete(options, source.folder == NULL))
+        return EXIT_USAGE;
+    gsc_set_num_threads((int32_t)options->threads);
+    train_task task;
+    gsc_status status = task_load(&source, &task);
+    const int code = status == GSC_OK ? with_task(options, &task, begin) : failed();
+    task_release(&task);
+    return code;
+}
+
+static int resume(train_options *options, double begin)
+{
+    json_t *record = NULL;
+    const json_t *recorded;
+    if (checkpoint_read(options->resume, &record, &recorded) != GSC_OK)
+        return failed();
+    const int code = options_resume(options, recorded) ? with_options(options, begin) : EXIT_USAGE;
+    json_decref(record);
     return code;
 }
 
@@ -174,19 +217,8 @@ int train_command(int argc, char **argv)
         options_help(stdout);
         return EXIT_DONE;
     }
-    if (options.json && options.data && !summary_can_name(options.data)) {
-        say("--data: the folder's name is not UTF-8, so --json could not tell it: rename it or leave out --json");
-        return EXIT_USAGE;
-    }
-    data_source source = {0};
-    if (!data_source_find(options.data, &source))
-        return EXIT_FAILED;
-    if (!options_complete(&options, source.folder == NULL))
-        return EXIT_USAGE;
-    gsc_set_num_threads((int32_t)options.threads);
-    train_task task;
-    gsc_status status = task_load(&source, &task);
-    int code = status == GSC_OK ? train(&options, &task, begin) : failed();
-    task_release(&task);
+    const int code = options.resume ? resume(&options, begin) : with_options(&options, begin);
+    if (code == EXIT_BY_SIGNAL)
+        interrupt_act();
     return code;
 }

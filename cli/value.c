@@ -21,6 +21,11 @@ static bool parse_choice(const value_range *range, const char *text, void *field
     return false;
 }
 
+static void print_choice(const value_range *range, const void *field, char *out, size_t size)
+{
+    snprintf(out, size, "%s", range->choices[*(const int32_t *)field]);
+}
+
 static void append(char *out, size_t size, const char *text)
 {
     size_t used = strlen(out);
@@ -55,6 +60,24 @@ static bool parse_real(const value_range *range, const char *text, void *field)
     return true;
 }
 
+void value_print_real(double value, char out[VALUE_REAL_SIZE])
+{
+    enum { FEWEST = 6, ENOUGH = 17 };
+    for (int digits = FEWEST; digits <= ENOUGH; digits++) {
+        snprintf(out, VALUE_REAL_SIZE, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            return;
+    }
+}
+
+static void print_real(const value_range *range, const void *field, char *out, size_t size)
+{
+    (void)range;
+    char text[VALUE_REAL_SIZE];
+    value_print_real(*(const double *)field, text);
+    snprintf(out, size, "%s", text);
+}
+
 static void describe_real(const value_range *range, char *out, size_t size)
 {
     if (!range->open)
@@ -78,6 +101,12 @@ static bool parse_integer(const value_range *range, const char *text, void *fiel
     return true;
 }
 
+static void print_integer(const value_range *range, const void *field, char *out, size_t size)
+{
+    (void)range;
+    snprintf(out, size, "%" PRId64, *(const int64_t *)field);
+}
+
 static void describe_integer(const value_range *range, char *out, size_t size)
 {
     snprintf(out, size, "a whole number from %" PRId64 " to %" PRId64, range->least, range->most);
@@ -92,13 +121,19 @@ static bool parse_text(const value_range *range, const char *text, void *field)
     return true;
 }
 
+static void print_text(const value_range *range, const void *field, char *out, size_t size)
+{
+    (void)range;
+    snprintf(out, size, "%s", *(const char *const *)field);
+}
+
 static void describe_text(const value_range *range, char *out, size_t size)
 {
     (void)range;
     snprintf(out, size, "a text that is not empty");
 }
 
-const value_kind value_choice = {parse_choice, describe_choice};
-const value_kind value_real = {parse_real, describe_real};
-const value_kind value_integer = {parse_integer, describe_integer};
-const value_kind value_text = {parse_text, describe_text};
+const value_kind value_choice = {parse_choice, print_choice, describe_choice};
+const value_kind value_real = {parse_real, print_real, describe_real};
+const value_kind value_integer = {parse_integer, print_integer, describe_integer};
+const value_kind value_text = {parse_text, print_text, describe_text};

@@ -18,6 +18,8 @@ typedef struct value_range {
 typedef struct value_kind {
     /* Reads the whole text into *field; false, and nothing written: not an allowed value. */
     bool (*parse)(const value_range *range, const char *text, void *field);
+    /* Writes the value as it would be typed; parse gives it back to the last bit. */
+    void (*print)(const value_range *range, const void *field, char *out, size_t size);
     /* Writes the allowed values in words. */
     void (*describe)(const value_range *range, char *out, size_t size);
 } value_kind;
@@ -26,5 +28,9 @@ extern const value_kind value_choice;  /* int32_t: index of the word */
 extern const value_kind value_real;    /* double */
 extern const value_kind value_integer; /* int64_t */
 extern const value_kind value_text;    /* const char *, not empty */
+
+#define VALUE_REAL_SIZE 32
+/* Writes a finite number with as few digits as give it back to the last bit. */
+void value_print_real(double value, char out[VALUE_REAL_SIZE]);
 
 #endif

@@ -23,7 +23,7 @@ check src/kernels "(base|kernels)/[a-z0-9_]+\.(h|inc)|$core_headers" "($c_librar
 check src/core "(base|kernels|core)/[a-z0-9_]+\.h|$core_headers" "($c_library)\.h|dlpack/dlpack\.h"
 with_train && check src/train "train/[a-z0-9_]+\.h|gradscaler/[a-z_]+\.h|base/(fpenv|half)\.h" \
     "($c_library|dlfcn|fcntl|dirent|sys/[a-z]+|zlib|jansson|oneapi/dnnl/dnnl[a-z_]*)\.h|dlpack/dlpack\.h"
-with_train && check cli "[a-z_]+\.h|gradscaler/[a-z_]+\.h" "($c_library|ctype|sys/[a-z]+|jansson)\.h|gradscaler/[a-z_]+\.h"
+with_train && check cli "[a-z_]+\.h|gradscaler/[a-z_]+\.h" "($c_library|ctype|fcntl|sys/[a-z]+|jansson)\.h|gradscaler/[a-z_]+\.h"
 
 ! grep -rniE '\b(mpi|nccl|cuda)' "$SOURCE/src/core" >"$WORK/named" ||
     fail "src/core must name neither MPI nor CUDA: $(cat "$WORK/named")"

@@ -6,8 +6,6 @@ show --version now
 
 show train --nope
 show train --nope=1
-show train --out folder
-show train --resume folder
 show train extra
 show train -x
 show train --
@@ -35,6 +33,9 @@ show train --seed -1
 show train --seed 99999999999999999999
 show train --threads -1
 show train --clip-norm 0
+show train --out=
+show train --resume
+show train --checkpoint-every 0
 
 show train --precision fp8
 show train --scaler on
@@ -66,3 +67,4 @@ show train --data synthetic --max-scale 5
 show train --data synthetic --min-scale 4 --init-scale 2
 show train --data synthetic --clip-norm 1
 show train --data synthetic --batch 10000
+show train --data synthetic --checkpoint-every 5

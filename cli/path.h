@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* path.h: names of files in folders. */
+#ifndef CLI_PATH_H
+#define CLI_PATH_H
+
+#include "gradscaler/status.h"
+
+#define PATH_SIZE 4096 /* the longest that systems take */
+
+/* GSC_ERR_VALUE: longer than that. */
+gsc_status path_join(char out[PATH_SIZE], const char *dir, const char *name);
+
+#endif

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# SIGINT and SIGTERM: the first one ends the run in good order, a second one at once.
+settings="--data synthetic --init-scale 1e13 --growth-interval 20"
+told() { sed -e '/skipped steps$/d' -e 's/after step [0-9]*/after step N/' -e 's/^/! /' err; }
+start() { # waits until it trains; the command's standard output and error go to files
+    # shellcheck disable=SC2086
+    env --default-signal=INT,TERM "$gradscaler" train "$@" >out 2>err &
+    pid=$!
+    until [ -s run/metrics.jsonl ] || ! kill -0 $pid; do sleep 0.01; done
+}
+env --default-signal=INT true 2>/dev/null || exit 77
+
+for signal in TERM INT; do
+    # shellcheck disable=SC2086
+    start $settings --steps 5000 --out run
+    kill -$signal $pid
+    wait $pid
+    echo "$signal: exit $?, $(wc -c <out) bytes on stdout"
+    told
+    [ "$(wc -l <run/metrics.jsonl)" -lt 5000 ] || echo "FAILED: it was not stopped"
+    "$gradscaler" train --resume run >out 2>err
+    echo "resumed: exit $?"
+    mv run "run_$signal"
+done
+# shellcheck disable=SC2086
+"$gradscaler" train $settings --steps 5000 --out run >out 2>err
+for signal in TERM INT; do
+    for file in model.safetensors optimizer.safetensors scaler.json; do cmp "run/$file" "run_$signal/$file"; done
+    sed 's/, "seconds.*//' run/metrics.jsonl >whole
+    sed 's/, "seconds.*//' run_$signal/metrics.jsonl | cmp - whole && echo "$signal: as if it had not been stopped"
+done
+rm -r run
+
+# Both at once: the first is noted, the second acts, and the last checkpoint stays.
+# shellcheck disable=SC2086
+start $settings --steps 5000 --out run
+kill -STOP $pid
+kill -INT $pid
+kill -TERM $pid
+kill -CONT $pid
+wait $pid 2>/dev/null
+echo "both: exit $?"
+told
+"$gradscaler" train --resume run >out 2>err
+echo "resumed: exit $?"
+cmp run/model.safetensors run_INT/model.safetensors
+
+# Nothing to keep: the process ends by the signal, as if it had not been caught.
+# shellcheck disable=SC2086
+"$gradscaler" train $settings --steps 100000000 >out 2>err &
+pid=$!
+sleep 1
+kill -TERM $pid
+wait $pid 2>/dev/null
+echo "without --out: exit $?, $(wc -c <out) bytes on stdout"
+told
+
+# Ignored from the start, as a shell's background does with SIGINT: stays ignored.
+rm -r run
+# shellcheck disable=SC2086
+(trap '' INT; exec "$gradscaler" train $settings --steps 1000 --out run >out 2>err) &
+pid=$!
+until [ -s run/metrics.jsonl ]; do sleep 0.01; done
+kill -INT $pid
+wait $pid
+echo "ignored: exit $?, $(wc -l <run/metrics.jsonl) steps"

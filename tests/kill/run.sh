@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# run.sh GRADSCALER [KILLS]: kills training runs that save after every step, with SIGKILL at random moments. Each goes on
+# from what the kill left: a checkpoint that does not load ends the test, and no save can hide one, since the next save
+# comes after it was loaded. A run that came to its end must be the run that was never killed, to the last bit.
+gradscaler=$1
+kills=${2:-200}
+most_ms=150 # from the start of the command to the kill; loading takes the first part of it
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# The scale is too large at first and grows often, so that steps are skipped now and then.
+options="--data synthetic --steps 300 --init-scale 1e13 --growth-interval 5 --threads 1 --seed 3"
+
+fail() {
+    echo "FAILED: $*"
+    cat err
+    find run -ls
+    exit 1
+}
+steps_of() { sed 's/, "seconds": .*//' "$1/metrics.jsonl"; }
+compare() {
+    steps_of whole >steps_whole
+    steps_of run >steps_run
+    cmp steps_whole steps_run || fail "metrics.jsonl differs"
+    for file in model.safetensors optimizer.safetensors scaler.json; do
+        cmp whole/$file run/$file || fail "$file differs"
+    done
+}
+# random BOUND: below it
+random() { echo $(($(od -An -N4 -tu4 /dev/urandom) % $1)); }
+
+# shellcheck disable=SC2086
+"$gradscaler" train $options --out whole >out 2>err || fail "the run that is not killed"
+grep -q '"skipped"' whole/metrics.jsonl || fail "no step was skipped"
+done=0 saving=0 finished=0 early=0
+while [ "$done" -lt "$kills" ] || [ -e run ]; do
+    if [ -e run/run.json ]; then
+        "$gradscaler" train --resume run >out 2>err &
+    else
+        # shellcheck disable=SC2086
+        "$gradscaler" train $options --out run --checkpoint-every 1 >out 2>err &
+    fi
+    pid=$!
+    if [ "$done" -lt "$kills" ]; then
+        sleep "0.$(printf %03d "$(random $most_ms)")"
+        kill -KILL $pid 2>/dev/null
+    fi
+    wait $pid 2>/dev/null
+    code=$?
+    case $code in
+    0)
+        compare
+        rm -r run
+        finished=$((finished + 1))
+        ;;
+    137)
+        done=$((done + 1))
+        [ -e run/run.json ] || early=$((early + 1))
+        ls run/checkpoint-*/.*.tmp run/.checkpoint.tmp >leftovers 2>/dev/null
+        [ -s leftovers ] && saving=$((saving + 1))
+        ;;
+    *) fail "exit code $code after $done kills" ;;
+    esac
+done
+echo "$done kills, $saving of them while a file was being written, $early before the first checkpoint;" \
+    "$finished runs came to their end, each as if never killed"
