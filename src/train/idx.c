@@ -195,27 +195,39 @@ static gsc_status read_magic(source *from, int32_t *ndim)
     return GSC_OK;
 }
 
-/* A header can claim anything: nothing is believed that a file of this size cannot hold. */
 static gsc_status read_sizes(source *from, gsc_idx *idx)
 {
-    uint64_t limit = from->size;
-    if (from->gzipped)
-        limit = from->size < UINT64_MAX / MAX_DEFLATE_RATIO ? from->size * MAX_DEFLATE_RATIO : UINT64_MAX;
-    uint64_t count = 1;
     for (int32_t i = 0; i < idx->ndim; i++) {
         uint8_t bytes[4];
         gsc_status status = read_header_bytes(from, bytes, sizeof bytes, "sizes");
         if (status != GSC_OK)
             return status;
-        uint64_t size =
-            (uint64_t)bytes[0] << 24 | (uint64_t)bytes[1] << 16 | (uint64_t)bytes[2] << 8 | (uint64_t)bytes[3];
-        if (size != 0 && count > limit / size)
+        idx->shape[i] = (int64_t)bytes[0] << 24 | (int64_t)bytes[1] << 16 | (int64_t)bytes[2] << 8 | (int64_t)bytes[3];
+    }
+    return GSC_OK;
+}
+
+/* A header can claim anything: nothing is believed that a file of this size cannot hold. */
+static gsc_status count_elements(const source *from, gsc_idx *idx)
+{
+    uint64_t limit = from->size;
+    if (from->gzipped)
+        limit = from->size < UINT64_MAX / MAX_DEFLATE_RATIO ? from->size * MAX_DEFLATE_RATIO : UINT64_MAX;
+    for (int32_t i = 0; i < idx->ndim; i++) {
+        if (idx->shape[i] == 0) {
+            idx->count = 0;
+            return GSC_OK;
+        }
+    }
+    uint64_t count = 1;
+    for (int32_t i = 0; i < idx->ndim; i++) {
+        uint64_t size = (uint64_t)idx->shape[i];
+        if (count > limit / size)
             return gsc_fail(GSC_ERR_VALUE,
                             "%s: the size of dimension %d is %llu: more elements than a %s of %llu bytes can hold",
                             from->path, (int)i, (unsigned long long)size, from->gzipped ? "gzip file" : "file",
                             (unsigned long long)from->size);
         count *= size;
-        idx->shape[i] = (int64_t)size;
     }
     if (count > SIZE_MAX)
         return gsc_fail(GSC_ERR_MEMORY, "%s: %llu elements do not fit into memory", from->path,
@@ -256,6 +268,8 @@ gsc_status gsc_idx_read(const char *path, gsc_idx *out)
     status = read_magic(from, &idx.ndim);
     if (status == GSC_OK)
         status = read_sizes(from, &idx);
+    if (status == GSC_OK)
+        status = count_elements(from, &idx);
     if (status == GSC_OK)
         status = read_elements(from, &idx);
     close_source(from);

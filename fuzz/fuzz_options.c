@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz_options.c: the input is the arguments of `gradscaler train`, each ended by a NUL. A wrong command line is told
+ * in one line and sets nothing; a right one is silent, and means the same however values are attached to their options.
+ */
+#define _POSIX_C_SOURCE 200809L /* fmemopen */
+#include "options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+enum { MAX_ARGUMENTS = 64, TEXT = 4096 };
+
+/* What the command writes to stderr. glibc's stderr is a variable; sanitizers write to the descriptor itself. */
+static char said[TEXT];
+static FILE *real_stderr;
+
+static void listen(void)
+{
+    memset(said, 0, sizeof said);
+    real_stderr = stderr;
+    stderr = fmemopen(said, sizeof said - 1, "w");
+    require(stderr, "a stream can be made");
+}
+
+static void stop_listening(void)
+{
+    fclose(stderr);
+    stderr = real_stderr;
+}
+
+/* Nothing, where all is well, or one line without control characters. */
+static void require_said(bool good)
+{
+    size_t length = strlen(said);
+    if (good) {
+        require(length == 0, "a right command line is silent, not: %s", said);
+        return;
+    }
+    require(strncmp(said, "gradscaler: ", 12) == 0, "the line has the program's name: %s", said);
+    require(said[length - 1] == '\n', "the line is ended: %s", said);
+    for (size_t i = 0; i + 1 < length; i++)
+        require((unsigned char)said[i] >= ' ' && said[i] != 0x7f, "control character in: %s", said);
+}
+
+static bool parse(int argc, char **argv, train_options *out)
+{
+    train_options untouched;
+    memset(out, 0xa5, sizeof *out);
+    memset(&untouched, 0xa5, sizeof untouched);
+    listen();
+    bool good = options_parse(argc, argv, out);
+    stop_listening();
+    require_said(good);
+    require(good || memcmp(out, &untouched, sizeof untouched) == 0, "a wrong command line sets nothing");
+    return good;
+}
+
+static void complete(const train_options *parsed, bool synthetic)
+{
+    train_options options = *parsed;
+    listen();
+    bool good = options_complete(&options, synthetic);
+    stop_listening();
+    require_said(good);
+    if (!good)
+        return;
+    require(options.min_scale > 0 && options.min_scale <= options.init_scale, "the scale's lower limit");
+    require(options.init_scale <= options.max_scale && options.max_scale < 3.5e38, "the scale's upper limit");
+    require(options.growth_factor > 1 && options.growth_factor < (double)INFINITY, "the growth factor");
+    require(options.backoff_factor > 0 && options.backoff_factor < 1, "the backoff factor");
+    require(options.growth_interval > 0 && options.hysteresis > 0 && options.max_consecutive_skips >= 0, "counts");
+    require(options.lr >= 0 && options.lr <= 1e6, "the learning rate");
+    require(options.clip_norm >= 0 && options.clip_norm < (double)INFINITY, "the clip norm");
+    require(options.batch > 0 && options.epochs >= 0 && options.steps >= 0, "sizes");
+    require(options.epochs > 0 || options.steps > 0, "some end");
+    require(options.seed >= 0 && options.threads >= 0 && options.threads <= 4096, "seed and threads");
+}
+
+/* "--name=value" becomes "--name" "value", which is the same while the value does not look like an option. Values stay
+ * where they are, so that borrowed ones are the same pointers. */
+static int split(int argc, char **argv, char *names, char **out)
+{
+    int count = 0;
+    for (int i = 0; i < argc; i++) {
+        char *value = strncmp(argv[i], "--", 2) == 0 ? strchr(argv[i], '=') : NULL;
+        if (!value || strncmp(value + 1, "--", 2) == 0) {
+            out[count++] = argv[i];
+            continue;
+        }
+        size_t length = (size_t)(value - argv[i]);
+        out[count++] = memcpy(names, argv[i], length);
+        names[length] = '\0';
+        names += length + 1;
+        out[count++] = value + 1;
+    }
+    return count;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1), *names = malloc(size + 1);
+    require(text && names, "there is memory");
+    memcpy(text, data, size);
+    text[size] = '\0';
+    char *argv[MAX_ARGUMENTS + 1] = {0}, *parts[2 * MAX_ARGUMENTS + 1] = {0};
+    int argc = 0;
+    for (size_t at = 0; at < size && argc < MAX_ARGUMENTS; at += strlen(text + at) + 1)
+        argv[argc++] = text + at;
+
+    train_options options, again;
+    bool good = parse(argc, argv, &options);
+    bool good_again = parse(split(argc, argv, names, parts), parts, &again);
+    if (good && !options.help) {
+        complete(&options, false);
+        complete(&options, true);
+        /* Flags take no value: --json= is refused, --json followed by an empty argument too. */
+        require(good_again && memcmp(&options, &again, sizeof options) == 0, "--name=value is --name value");
+    }
+    free(text);
+    free(names);
+    return 0;
+}

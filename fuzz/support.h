@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* support.h: what the fuzz targets share. A target is LLVMFuzzerTestOneInput of fuzz_<topic>.c: it turns any bytes into
+ * calls and states with require() what must hold afterwards. libFuzzer's main looks for bytes that break it; replay.c's
+ * main gives it the files of corpus/ and regressions/. */
+#ifndef GSC_FUZZ_SUPPORT_H
+#define GSC_FUZZ_SUPPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gradscaler/status.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Ends the program, which is what libFuzzer takes for a finding, with what was expected in words. */
+#define require(condition, ...) ((condition) ? (void)0 : fuzz_fail(__FILE__, __LINE__, #condition, __VA_ARGS__))
+_Noreturn void fuzz_fail(const char *file, int line, const char *condition, const char *format, ...) GSC_PRINTF(4, 5);
+
+/* A message that begins with `who`, as after every refusal. */
+void require_message(const char *who);
+/* Sets the message, so that an old one is not taken for that of the next call. */
+void forget_message(void);
+
+/* Takes numbers off the front of an input; an input that is used up gives zeros. */
+typedef struct input {
+    const uint8_t *data;
+    size_t size;
+} input;
+
+uint8_t take_byte(input *in);
+uint32_t take_u32(input *in);
+uint64_t take_u64(input *in);
+double take_double(input *in);          /* any bits */
+size_t take_below(input *in, size_t n); /* 0 … n - 1, n in 1 … 256 */
+
+/* A file in memory with this content; its path is valid, and names the same file, until the next call with this slot.
+ */
+enum { FUZZ_FILES = 2 };
+const char *fuzz_file(int slot, const void *data, size_t size);
+
+#endif
