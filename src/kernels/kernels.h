@@ -40,8 +40,8 @@ typedef struct gsc_kernel_table {
     /* y = x * factor, as docs/numbers.md rounds it; unscale stores y, check does not. */
     gsc_kernel *unscale[GSC_KINDS];
     gsc_kernel *check[GSC_KINDS];
-    /* The same for who wants found_inf alone. Of float64 they return the upper half of the maximum, which takes half the
-     * work; the check with factor 1 looks at the bits as they are. */
+    /* The same for who wants found_inf alone. Of float64 they return the upper half of the maximum, which takes half
+     * the work; the check with factor 1 looks at the bits as they are. */
     gsc_kernel *unscale_flag[GSC_KINDS];
     gsc_kernel *check_flag[GSC_KINDS];
     gsc_kernel *norm1[GSC_KINDS]; /* sum |y| */
