@@ -41,7 +41,7 @@ static gsc_status check_name(const char *function, const named_list *list, size_
     char what[64];
     snprintf(what, sizeof what, "%s[%zu].name", list->field, index);
     gsc_status status = gsc_json_check_name(function, what, name);
-    for (size_t other = 0; other < index && status == GSC_OK; other++)
+    for (size_t other = 0; name && other < index && status == GSC_OK; other++) /* the check has refused NULL */
         if (strcmp(name, list->name(list->items, other)) == 0)
             status = gsc_fail(GSC_ERR_VALUE, "%s: %s is \"%s\", as is %s[%zu].name; give each another", function, what,
                               name, list->field, other);

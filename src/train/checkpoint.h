@@ -43,9 +43,9 @@ gsc_status gsc_saving_finish(gsc_saving *saving, const bool present[GSC_FILES], 
 
 /* What run.json says of another file. */
 typedef struct gsc_file_sum {
-    bool present;
     uint64_t size;
     uint32_t crc;
+    bool present;
 } gsc_file_sum;
 /* The text of run.json, to be freed with free(). NULL without a message: no memory. */
 char *gsc_run_print(json_t *run, const gsc_file_sum sums[GSC_FILES], size_t *size);

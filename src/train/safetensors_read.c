@@ -255,7 +255,7 @@ static gsc_status place_elements(gsc_safetensors *file)
         e->tensor.dtype = e->dtype->dtype;
         if (bytes_of(e) == 0)
             continue;
-        if (is_aligned(file, e)) {
+        if (is_aligned(file, e) || !next) { /* next is NULL where all are aligned */
             e->tensor.data = (void *)(uintptr_t)(file->data + e->begin);
         } else {
             e->tensor.data = memcpy(next, file->data + e->begin, bytes_of(e));

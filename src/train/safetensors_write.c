@@ -78,7 +78,7 @@ static json_t *describe(const gsc_safetensors_item *item, int64_t begin)
         return NULL;
     }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", item->dtype->name, "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)(begin + item->bytes));
+                     (json_int_t)begin, (json_int_t)begin + (json_int_t)item->bytes);
 }
 
 static gsc_status add_metadata(const char *who, json_t *header, const gsc_metadata *metadata, size_t m)

@@ -29,6 +29,12 @@ int call_begin(core_call *call, py_scaler *scaler, PyObject *object, PyObject *n
     }
     if (busy_enter(&scaler->busy) < 0)
         return -1;
+    if (scaler->call && scaler->busy.phase == BUSY_ARRAYS) {
+        PyErr_SetString(PyExc_RuntimeError, "this scaler is inside a call that is taking its arrays (an array's "
+                                            "__dlpack__, a name, or what they call); call it when that has returned");
+        busy_leave(&scaler->busy);
+        return -1;
+    }
     *call = (struct core_call){.scaler = scaler, .handle = handle, .name = name == Py_None ? NULL : name};
     if (handle && claim_handle(call) < 0) {
         busy_leave(&scaler->busy);

@@ -13,6 +13,12 @@ def torch_tensor_type() -> Any:
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
+def torch_parameter_type() -> Any:
+    """`torch.nn.Parameter`; None if the program has not imported torch."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else torch.nn.Parameter
+
+
 def is_numpy(value: object) -> bool:
     """Whether `value` is a NumPy array or a NumPy scalar."""
     numpy = sys.modules.get("numpy")

@@ -12,7 +12,8 @@ from ._core import DeviceError
 
 def real(what: str, value: Any) -> float:
     """`value` as a float; TypeError where it is not a number."""
-    if isinstance(value, bool) or not hasattr(type(value), "__float__"):
+    no_real = isinstance(value, bool) or (isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real))
+    if no_real or type(value).__name__ in ("bool", "bool_") or not hasattr(type(value), "__float__"):
         raise TypeError(f"{what} is {value!r}, it must be a number")
     try:
         return float(value)

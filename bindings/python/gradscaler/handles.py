@@ -37,10 +37,12 @@ class Handles:
             return known.handle
         handle = Handle()
         try:
-            self._known[key] = _Known(handle, weakref.ref(optimizer, self._funeral(key)), held=False)
+            new = _Known(handle, weakref.ref(optimizer, self._funeral(key)), held=False)
         except TypeError:
-            self._known[key] = _Known(handle, lambda: optimizer, held=True)
-        return handle
+            new = _Known(handle, lambda: optimizer, held=True)
+        if known is not None:  # of an object that is no more
+            self._known[key] = new
+        return self._known.setdefault(key, new).handle  # another thread may have been faster
 
     def find(self, optimizer: Any) -> Handle:
         """The same without making the optimizer known: a handle that the core has not seen stands for a stranger."""

@@ -11,7 +11,7 @@ import inspect
 import sys
 from typing import Any, Callable
 
-from .arrays import expose, torch_tensor_type
+from .arrays import expose, torch_parameter_type, torch_tensor_type
 
 _EXPECTED = (
     "expected an optimizer with param_groups and step(), an object with grads() and step(), "
@@ -19,19 +19,22 @@ _EXPECTED = (
 )
 
 
-def gradients(optimizer: Any, allow_fp16: bool) -> list[Any]:
-    """The gradients in their order, None where a parameter has none. Raises TypeError for what is no optimizer."""
+def gradients(optimizer: Any, sums: bool, half_sums: bool) -> list[Any]:
+    """The gradients in their order, None where a parameter has none. Raises TypeError for what is no optimizer.
+
+    sums: of sparse gradients, elements that are listed several times have to be summed, as a norm wants it; half_sums:
+    of float16 ones, whose sums may overflow."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:
-        return _gradients_of_groups(groups, allow_fp16)
+        return _gradients_of_groups(groups, sums, half_sums)
     if callable(getattr(optimizer, "grads", None)):
-        return _gradients_of_list(list(optimizer.grads()), allow_fp16)
+        return _gradients_of_list(list(optimizer.grads()), sums, half_sums)
     if isinstance(optimizer, (list, tuple)):
-        return _gradients_of_list(list(optimizer), allow_fp16)
+        return _gradients_of_list(list(optimizer), sums, half_sums)
     raise TypeError(_EXPECTED.format(type(optimizer).__name__))
 
 
-def _gradients_of_groups(groups: Any, allow_fp16: bool) -> list[Any]:
+def _gradients_of_groups(groups: Any, sums: bool, half_sums: bool) -> list[Any]:
     parameters = [parameter for group in groups for parameter in group["params"]]
     try:
         found = [parameter.grad for parameter in parameters]
@@ -41,28 +44,32 @@ def _gradients_of_groups(groups: Any, allow_fp16: bool) -> list[Any]:
                 where = _name_in_groups(groups, index)
                 raise TypeError(f"{where} is a {type(parameter).__name__}, which has no attribute grad") from None
         raise
-    if allow_fp16:
-        for index in _with_duplicates(found):
+    if sums or half_sums:
+        for index in _with_duplicates(found, sums):
             parameters[index].grad = found[index] = found[index].coalesce()
     return expose(found)
 
 
-def _gradients_of_list(found: list[Any], allow_fp16: bool) -> list[Any]:
-    if allow_fp16:
-        for index in _with_duplicates(found):
-            raise ValueError(f"gradient {index} is sparse float16 with duplicates not yet summed; coalesce() it first")
+def _gradients_of_list(found: list[Any], sums: bool, half_sums: bool) -> list[Any]:
+    parameter_type = torch_parameter_type()
+    for index, gradient in enumerate(found):
+        if parameter_type is not None and type(gradient) is parameter_type:
+            raise TypeError(f"gradient {index} is a parameter; hand over gradients: [p.grad for p in parameters]")
+    if sums or half_sums:
+        for index in _with_duplicates(found, sums):
+            raise ValueError(f"gradient {index} is sparse with duplicates not yet summed; coalesce() it first")
     return expose(found)
 
 
-def _with_duplicates(found: list[Any]) -> list[int]:
-    """Where the sparse float16 gradients are whose values, finite each, may overflow in their sum."""
+def _with_duplicates(found: list[Any], every: bool) -> list[int]:
+    """Where the sparse gradients are whose elements are not yet summed; float16 ones alone unless `every`."""
     if torch_tensor_type() is None:
         return []
     half = sys.modules["torch"].float16
     return [
         index
         for index, gradient in enumerate(found)
-        if getattr(gradient, "is_sparse", False) and gradient.dtype is half and not gradient.is_coalesced()
+        if getattr(gradient, "is_sparse", False) and (every or gradient.dtype is half) and not gradient.is_coalesced()
     ]
 
 

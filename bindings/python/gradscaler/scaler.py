@@ -210,12 +210,12 @@ class GradScaler:
             What the optimizer returned; None for a skipped step, or a list of arrays. `outcome` tells them apart.
 
         Raises:
-            RuntimeError: already stepped since the last update; or the keyword `closure` while enabled: the gradients
-                of a re-evaluation would never be unscaled.
+            RuntimeError: already stepped since the last update; or a closure while enabled: the gradients of a
+                re-evaluation would never be unscaled.
             Whatever the optimizer raises: the gradients are unscaled then, and `step` may be called again.
             All that `unscale_` raises.
         """
-        if self._enabled and "closure" in kwargs:
+        if self._enabled and ("closure" in kwargs or (args and callable(args[0]))):
             raise RuntimeError(
                 "step: a closure is not supported while the scaler is enabled; the gradients of a re-evaluation would "
                 "never be unscaled"
@@ -259,11 +259,11 @@ class GradScaler:
         self._core.step(handle, [], None, lambda: None, None, 0.0, 2.0)
         return value
 
-    def _gradients(self, optimizer: Any) -> Any:
+    def _gradients(self, optimizer: Any, sums: bool = False) -> Any:
         """The gradients and a function that names them. With ranks, an exception takes the gradients' place: the core
         tells the others before it is raised."""
         try:
-            return optimizers.gradients(optimizer, self._options["allow_fp16_grads"]), optimizers.namer(optimizer)
+            return optimizers.gradients(optimizer, sums, self._options["allow_fp16_grads"]), optimizers.namer(optimizer)
         except Exception as error:
             if self._comm is None:
                 raise
@@ -312,7 +312,7 @@ class GradScaler:
             RuntimeError: the optimizer has stepped since the last update.
             All that `unscale_` raises.
         """
-        grads, name = self._gradients(optimizer)
+        grads, name = self._gradients(optimizer, sums=True)
         return self._core.clip_grad_norm(
             self._handles.get(optimizer),
             grads,

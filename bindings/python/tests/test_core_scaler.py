@@ -468,6 +468,20 @@ class TestExceptions:
             scaler.update_to(8.0)
         assert (array == 1).all()
 
+    def test_calls_from_inside_an_array(self):
+        scaler, handle = make(), _core.Handle()
+
+        class Evil:
+            def __dlpack__(self, **_):
+                scaler.unscale(_core.Handle(), grads([1.0]), None)
+
+        with pytest.raises(TypeError) as info:
+            scaler.unscale(handle, [Evil()], None)
+        assert isinstance(info.value.__cause__, RuntimeError) and "__dlpack__" in str(info.value.__cause__)
+        assert scaler.get_stage(handle) == READY
+        scaler.unscale(handle, grads([1.0]), None)
+        assert scaler.get_stage(handle) == UNSCALED
+
     def test_other_ranks_learn_of_an_optimizer_that_failed(self):
         calls = []
         scaler = make(allreduce_max=lambda values: calls.append(values.tolist()))

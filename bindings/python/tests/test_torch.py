@@ -492,3 +492,20 @@ def test_parameters_are_not_gradients():
     with pytest.raises(ValueError, match="coalesce"):
         grad_norm(sparse([1.0, 2.0, 3.0]))
     assert grad_norm(sparse([3.0, 4.0, 0.0]).coalesce()) == 5.0
+
+
+def test_the_norm_of_a_sparse_gradient_with_duplicates():
+    weight = torch.nn.Embedding(4, 1, sparse=True)
+    weight(torch.tensor([0, 0])).sum().backward()
+    optimizer = torch.optim.SGD(weight.parameters(), 1.0)
+    scaler = GradScaler(init_scale=1.0)
+    assert scaler.clip_grad_norm_(optimizer, 1.0) == 2.0
+    assert weight.weight.grad.to_dense().norm().item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_parameters_in_place_of_gradients_are_refused():
+    parameters = list(torch.nn.Linear(1, 1).parameters())
+    before = [p.detach().clone() for p in parameters]
+    with pytest.raises(TypeError, match="gradient 0 is a parameter"):
+        GradScaler().unscale_(parameters)
+    assert all(torch.equal(p, b) for p, b in zip(parameters, before))

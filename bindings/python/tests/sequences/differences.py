@@ -47,6 +47,7 @@ ALONE: Dict[str, Difference] = {
     "disabled-getters": Difference("AttributeError", "2.0"),
     "nan-bits": Difference("2", "1"),
     "state-dict-entries": Difference("False", "True"),
+    "positional-closure": Difference("0.5", "RuntimeError"),
     "list-of-arrays": Difference("AttributeError", "0.5"),
     "disabled-checks": Difference("None", "ValueError"),
     "load-range": Difference("None", "ValueError"),

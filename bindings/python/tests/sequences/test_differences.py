@@ -176,6 +176,11 @@ def _(library: Any, scaler_type: Any) -> Any:
     started(library, scaler_type).unscale_(None)
 
 
+@shows("positional-closure")
+def _(library: Any, scaler_type: Any) -> Any:
+    return started(library, scaler_type).step(sgd(library, [1.0]), lambda: 0.5)
+
+
 @shows("list-of-arrays")
 def _(library: Any, scaler_type: Any) -> Any:
     gradient = array(library, [1.0])
