@@ -195,13 +195,16 @@ def test_other_devices_are_refused():
 # step ----------------------------------------------------------------------------------------------------------------
 
 
-def test_step_returns_and_forwards():
+def test_step_returns_and_refuses_closures():
     scaler, optimizer = GradScaler(init_scale=4.0), sgd([8.0])
-    assert scaler.step(optimizer, lambda: 7.0) == 7.0  # a positional closure goes through, as in PyTorch
+    assert scaler.step(optimizer) is None
     assert optimizer.param_groups[0]["params"][0].item() == -1.0
     scaler.update()
     with pytest.raises(RuntimeError, match="closure"):
         scaler.step(optimizer, closure=lambda: 7.0)
+    with pytest.raises(RuntimeError, match="closure"):
+        scaler.step(optimizer, lambda: 7.0)
+    assert GradScaler(enabled=False).step(optimizer, lambda: 7.0) == 7.0
 
 
 def test_absent_gradients():
