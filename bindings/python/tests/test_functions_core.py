@@ -185,7 +185,8 @@ def test_a_second_load_gives_the_same_objects():
 
 def test_a_second_interpreter_is_refused():
     pytest.importorskip("_testcapi")
-    code = f"import sys; sys.path[:] = {sys.path!r}\ntry:\n  from gradscaler import _core\nexcept ImportError: pass\nelse: 1 / 0"
+    attempt = "try:\n  from gradscaler import _core\nexcept ImportError: pass\nelse: 1 / 0"
+    code = f"import sys; sys.path[:] = {sys.path!r}\n{attempt}"
     # In a process of its own: after a second interpreter, PyTorch takes the interpreter's lock for held.
     run = f"import _testcapi, gradscaler._core; raise SystemExit(_testcapi.run_in_subinterp({code!r}))"
     assert subprocess.run([sys.executable, "-c", run]).returncode == 0
