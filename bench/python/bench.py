@@ -15,10 +15,9 @@ import numpy
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "torch"))
-from measure import Side, alternate
+from measure import Side, alternate, parse_rounds
 from report import count_text, cpu_model, time_text
 
-ROUNDS, QUICK_ROUNDS = 15, 3
 ELEMENT_BYTES, MIB = 4, 1 << 20
 NO_GROWTH = 2**31 - 1
 COLUMNS = f"{'work':<44} {'beside':<8} {'threads':>7} {'theirs':>10} {'ours':>10} {'ratio':>7}  bar"
@@ -207,15 +206,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Compares the Python package with PyTorch's GradScaler and with NumPy."
     )
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run?")
-    parser.add_argument("--rounds", type=int, help=f"rounds per row, default {ROUNDS}, with --quick {QUICK_ROUNDS}")
     parser.add_argument("--json", type=Path, help="write results and every round there")
-    arguments = parser.parse_args()
-    if arguments.rounds is None:
-        arguments.rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
-    if arguments.rounds < 1:
-        parser.error(f"--rounds is {arguments.rounds}, at least 1 is needed")
-    return arguments
+    return parse_rounds(parser)
 
 
 def machine(rounds: int) -> dict:

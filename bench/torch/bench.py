@@ -12,23 +12,15 @@ import torch
 import step
 import unscale
 from binding import Library
+from measure import parse_rounds
 from report import COLUMNS, Row, checks_text, header, header_text, write_json
-
-ROUNDS, QUICK_ROUNDS = 15, 3
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compares unscaling and a whole optimizer step with PyTorch's.")
     parser.add_argument("folder", type=Path, help="build folder of the libraries")
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run?")
-    parser.add_argument("--rounds", type=int, help=f"rounds per row, default {ROUNDS}, with --quick {QUICK_ROUNDS}")
     parser.add_argument("--json", type=Path, help="results and every round, default FOLDER/bench-torch.json")
-    arguments = parser.parse_args()
-    if arguments.rounds is None:
-        arguments.rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
-    if arguments.rounds < 1:
-        parser.error(f"--rounds is {arguments.rounds}, at least 1 is needed")
-    return arguments
+    return parse_rounds(parser)
 
 
 def measure(library: Library, quick: bool, rounds: int) -> Iterator[Row]:

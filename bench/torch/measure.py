@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times two sides in alternation, so that what disturbs the machine disturbs both."""
 
+import argparse
 import math
 import statistics
 import time
@@ -11,6 +12,20 @@ from dataclasses import dataclass, field
 SECTION_SECONDS = 5e-3
 # Threads of the side that ran last may wait for more work in a busy loop: they get the time to fall asleep.
 SETTLE_SECONDS = 5e-3
+
+ROUNDS, QUICK_ROUNDS = 15, 3
+
+
+def parse_rounds(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Parses the command line with --quick and --rounds added, which every comparison has."""
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run?")
+    parser.add_argument("--rounds", type=int, help=f"rounds per row, default {ROUNDS}, with --quick {QUICK_ROUNDS}")
+    arguments = parser.parse_args()
+    if arguments.rounds is None:
+        arguments.rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
+    if arguments.rounds < 1:
+        parser.error(f"--rounds is {arguments.rounds}, at least 1 is needed")
+    return arguments
 
 
 @dataclass
