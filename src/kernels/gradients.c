@@ -45,13 +45,8 @@ static gsc_status scan(DLTensor *const *grads, size_t n, request of, double fact
         return GSC_OK;
     gsc_gradlist list;
     gsc_status status = collect(&list, grads, n, of);
-    if (status == GSC_OK) {
-        uint64_t max_bits[GSC_KINDS];
-        const gsc_sweep sweep = {
-            .list = &list, .kernels = kernels, .factor = {factor, factor, factor, factor}, .stores = stores};
-        gsc_sweep_run(&sweep, max_bits);
-        *found_inf = gsc_finding_from_bits(max_bits).found_inf;
-    }
+    if (status == GSC_OK)
+        *found_inf = gsc_gradlist_scan(&list, kernels, factor, stores).found_inf;
     gsc_gradlist_free(&list);
     return status;
 }

@@ -242,7 +242,7 @@ void gsc_gradlist_free(gsc_gradlist *list)
     list->count = 0;
 }
 
-static gsc_finding scan(const gsc_gradlist *list, gsc_kernel *const *kernels, double factor, bool stores)
+gsc_finding gsc_gradlist_scan(const gsc_gradlist *list, gsc_kernel *const *kernels, double factor, bool stores)
 {
     uint64_t max_bits[GSC_KINDS];
     const gsc_sweep sweep = {
@@ -253,13 +253,13 @@ static gsc_finding scan(const gsc_gradlist *list, gsc_kernel *const *kernels, do
 
 gsc_finding gsc_gradlist_check(const gsc_gradlist *list, double r)
 {
-    return scan(list, gsc_kernels()->check, r, false);
+    return gsc_gradlist_scan(list, gsc_kernels()->check, r, false);
 }
 
 gsc_finding gsc_gradlist_unscale(const gsc_gradlist *list, double r)
 {
     /* A product with 1 would make signalling NaNs quiet. */
-    return r == 1.0 ? gsc_gradlist_check(list, r) : scan(list, gsc_kernels()->unscale, r, true);
+    return r == 1.0 ? gsc_gradlist_check(list, r) : gsc_gradlist_scan(list, gsc_kernels()->unscale, r, true);
 }
 
 void gsc_gradlist_multiply(const gsc_gradlist *list, double factor) { (void)gsc_gradlist_unscale(list, factor); }

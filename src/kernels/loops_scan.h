@@ -203,7 +203,8 @@ INLINE int64_t max_f64(const seen_f64 *seen)
     return max;
 }
 
-/* Once more, with integers: what floating-point maxima lose. */
+/* Once more, with integers: what floating-point maxima lose. Also of elements that are products already: there is a
+ * NaN, which stays the same when multiplied again, and it is the maximum. */
 INLINE uint64_t scan_again_f64(const gsc_run *runs, size_t n_runs, double r)
 {
     const size_t one = GSC_VECTOR / sizeof(double);
@@ -233,13 +234,13 @@ INLINE uint64_t scan_part_f64(const gsc_run *runs, size_t n_runs, double r, bool
     seen_f64 seen = {.max = {{0}}};
     int64_t max = scan_runs_f64(runs, n_runs, r, store, &seen);
     if (lost_nan_f64(&seen))
-        return scan_again_f64(runs, n_runs, store ? 1.0 : r);
+        return scan_again_f64(runs, n_runs, r);
     int64_t seen_max = max_f64(&seen);
     return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
-/* In parts, so that a NaN in one has no more read again than caches hold: as many short runs as follow each other, or a
- * piece of a long one. */
+/* In parts, so that a NaN in a long run has no more of it read again than caches hold: a piece of a long one, or as
+ * many short ones as follow each other. */
 INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
 {
     const size_t most = LONG_RUN / sizeof(double);

@@ -68,6 +68,9 @@ static inline void gsc_gradlist_visit(const gsc_gradlist *list, size_t index, si
     }
 }
 
+/* A sweep of kernels with one factor for all kinds, and what they saw. */
+gsc_finding gsc_gradlist_scan(const gsc_gradlist *list, gsc_kernel *const *kernels, double factor, bool stores);
+
 gsc_finding gsc_finding_from_bits(const uint64_t max_bits[GSC_KINDS]);
 
 #endif

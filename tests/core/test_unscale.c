@@ -315,6 +315,47 @@ static void test_every_thread_count_gives_the_same_bits(void **state)
     gsc_set_num_threads(0);
 }
 
+/* Loops take long runs in pieces of 2 MiB: what is bad in one, and what is good in all, must be seen in each. */
+static void check_long_float64(double *data, size_t n, size_t bad, double value)
+{
+    rig r;
+    double before[3] = {3, 6, 9}, after[3] = {3, 6, 9};
+    rig_start(&r, 3);
+    for (size_t i = 0; i < n; i++)
+        data[i] = 3;
+    data[bad] = value;
+    fake_add(&r.optimizer, GSC_FLOAT64, NULL, before, 3, "short before");
+    fake_add(&r.optimizer, GSC_FLOAT64, NULL, data, (int64_t)n, "long");
+    fake_add(&r.optimizer, GSC_FLOAT64, NULL, after, 3, "short after");
+    gsc_step_result result;
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+    assert_int_equal(result.outcome, isfinite(value) ? GSC_STEPPED : GSC_SKIPPED_OVERFLOW);
+    assert_exact(result.max_abs, isfinite(value) && fabs(value) / 3 < 3 ? 3 : fabs(value * (1.0 / 3)));
+    for (size_t i = 0; i < n; i++)
+        if (i == bad ? isfinite(value) && data[i] != value * (1.0 / 3) : data[i] != 3 * (1.0 / 3))
+            fail_msg("%zu elements: element %zu is %.17g", n, i, data[i]);
+    assert_exact(before[2], 9 * (1.0 / 3));
+    assert_exact(after[2], 9 * (1.0 / 3));
+    rig_stop(&r);
+}
+
+static void test_long_float64_in_every_part(void **state)
+{
+    (void)state;
+    enum { PIECE = 262144, MOST = 2 * PIECE + 1 };
+    static double data[MOST];
+    static const size_t lengths[] = {PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, MOST};
+    static const double values[] = {1e300, (double)INFINITY, -(double)INFINITY, (double)NAN};
+    gsc_set_num_threads(1);
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            const size_t bad[] = {0, PIECE - 2, lengths[l] / 2, lengths[l] - 1};
+            for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
+                check_long_float64(data, lengths[l], bad[b], values[v]);
+        }
+    gsc_set_num_threads(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_byte_offsets),
         cmocka_unit_test(test_identical_views_are_processed_once),
         cmocka_unit_test(test_every_thread_count_gives_the_same_bits),
+        cmocka_unit_test(test_long_float64_in_every_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
