@@ -74,8 +74,7 @@ class Handles:
         self._bury()
         self._unfinished = False
         for key, known in list(self._known.items()):
-            if known.held:
-                del self._known[key]
+            if known.held and self._known.pop(key, None) is not None:  # another thread may end it, too
                 self._core.forget(known.handle)
 
     def _is_open(self, handle: Handle) -> bool:
@@ -93,7 +92,10 @@ class Handles:
 
     def _bury(self) -> None:
         while self._dead:
-            handle = self._dead.pop()
+            try:
+                handle = self._dead.pop()
+            except IndexError:  # another thread has buried it
+                return
             try:
                 self.mark_if_open(handle)
                 self._core.forget(handle)

@@ -41,7 +41,7 @@ def _gradients_of_groups(groups: Any, sums: bool, half_sums: bool) -> list[Any]:
     except AttributeError:
         for index, parameter in enumerate(parameters):
             if not hasattr(parameter, "grad"):
-                where = _name_in_groups(groups, index)
+                where = _names_in_groups(groups)[index]
                 raise TypeError(f"{where} is a {type(parameter).__name__}, which has no attribute grad") from None
         raise
     if sums or half_sums:
@@ -74,28 +74,34 @@ def _with_duplicates(found: list[Any], every: bool) -> list[int]:
 
 
 def namer(optimizer: Any) -> Callable[[int], str | None] | None:
-    """A function from a gradient's index to its name; None where the index is all there is."""
+    """A function from a gradient's index to its name, for one call of the core: the names are listed once, when the
+    first is asked for. None where the index is all there is."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:
-        return functools.partial(_name_in_groups, groups)
+        return _Names(lambda: _names_in_groups(groups))
     if callable(getattr(optimizer, "names", None)):
-        return functools.partial(_name_in_sequence, optimizer)
+        return _Names(lambda: list(optimizer.names()))
     return None
 
 
-def _name_in_groups(groups: Any, index: int) -> str | None:
+class _Names:
+    def __init__(self, make: Callable[[], list[Any]]) -> None:
+        self._make = make
+        self._names: list[Any] | None = None
+
+    def __call__(self, index: int) -> str | None:
+        if self._names is None:
+            self._names = self._make()
+        return None if index >= len(self._names) or self._names[index] is None else str(self._names[index])
+
+
+def _names_in_groups(groups: Any) -> list[str]:
+    names: list[str] = []
     for number, group in enumerate(groups):
-        parameters = group["params"]
-        if index < len(parameters):
-            names = group.get("param_names")
-            return str(names[index]) if names else f"param_groups[{number}]['params'][{index}]"
-        index -= len(parameters)
-    return None
-
-
-def _name_in_sequence(optimizer: Any, index: int) -> str | None:
-    names = list(optimizer.names())
-    return None if index >= len(names) or names[index] is None else str(names[index])
+        given = group.get("param_names")
+        for index in range(len(group["params"])):
+            names.append(given[index] if given else f"param_groups[{number}]['params'][{index}]")
+    return names
 
 
 def stepper(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:

@@ -264,6 +264,12 @@ def test_dlpack_capsules_that_are_refused(grad, message):
     assert grad.exports == 0
 
 
+def test_descriptors_that_no_array_has_are_the_cores_to_refuse():
+    for fields in ({"shape": None}, {"ndim": 65}, {"ndim": 2**31 - 1}):
+        with pytest.raises(ValueError, match="shape|ndim"):
+            check(Old([1, 2], **fields))
+
+
 def test_dlpack_of_other_devices_and_dtypes_is_left_to_the_core():
     grad = Old([1, 2], device_type=CUDA)
     with pytest.raises(_core.DeviceError, match=r"gradient 1 \(\"b\"\).*device"):

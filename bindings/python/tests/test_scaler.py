@@ -595,3 +595,23 @@ def test_the_package_tells_of_itself():
         gradscaler.set_num_threads(-1)
     for name in gradscaler.__all__:
         assert getattr(gradscaler, name).__doc__ or name in ("isa", "set_num_threads")
+
+
+def test_names_are_listed_once_a_step():
+    class Named:
+        asked = 0
+
+        def grads(self):
+            return [f32(float("inf")) for _ in range(100)]
+
+        def step(self):
+            pytest.fail("stepped")
+
+        def names(self):
+            self.asked += 1
+            return [f"w{i}" for i in range(100)]
+
+    scaler, optimizer = GradScaler(), Named()
+    scaler.step(optimizer)
+    assert [overflow.name for overflow in scaler.overflows(optimizer)] == [f"w{i}" for i in range(100)]
+    assert optimizer.asked == 1
