@@ -40,7 +40,7 @@ static bool scan_one(DLTensor *const *grads, size_t n, gsc_kernel *const *kernel
 static gsc_status scan(DLTensor *const *grads, size_t n, request of, double factor, bool *found_inf)
 {
     const bool stores = of.writes && factor != 1.0; /* a product with 1 would make signalling NaNs quiet */
-    gsc_kernel *const *kernels = stores ? gsc_kernels()->unscale_flag : gsc_kernels()->check_flag;
+    gsc_kernel *const *kernels = stores ? gsc_kernels()->unscale_flag : gsc_kernels()->look;
     if (scan_one(grads, n, kernels, factor, found_inf))
         return GSC_OK;
     gsc_gradlist list;

@@ -40,10 +40,10 @@ typedef struct gsc_kernel_table {
     /* y = x * factor, as docs/numbers.md rounds it; unscale stores y, check does not. */
     gsc_kernel *unscale[GSC_KINDS];
     gsc_kernel *check[GSC_KINDS];
-    /* The same for who wants found_inf alone. Of float64 they return the upper half of the maximum, which takes half
-     * the work; the check with factor 1 looks at the bits as they are. */
+    /* unscale for who wants found_inf alone: of float64 it returns the upper half of the maximum, which takes half the
+     * work. look: the same of the elements as they are, whatever the factor. */
     gsc_kernel *unscale_flag[GSC_KINDS];
-    gsc_kernel *check_flag[GSC_KINDS];
+    gsc_kernel *look[GSC_KINDS];
     gsc_kernel *norm1[GSC_KINDS]; /* sum |y| */
     gsc_kernel *norm2[GSC_KINDS]; /* sum y^2 */
     gsc_kernel *count[GSC_KINDS]; /* infinite and NaN y, and where they begin */
@@ -61,10 +61,10 @@ typedef struct gsc_kernel_table {
     K(check, BF16)                                                                                                     \
     K(check, F16)                                                                                                      \
     K(unscale_flag, F64)                                                                                               \
-    K(check_flag, F32)                                                                                                 \
-    K(check_flag, F64)                                                                                                 \
-    K(check_flag, BF16)                                                                                                \
-    K(check_flag, F16)                                                                                                 \
+    K(look, F32)                                                                                                       \
+    K(look, F64)                                                                                                       \
+    K(look, BF16)                                                                                                      \
+    K(look, F16)                                                                                                       \
     K(norm1, F32)                                                                                                      \
     K(norm1, F64)                                                                                                      \
     K(norm1, BF16)                                                                                                     \

@@ -51,18 +51,6 @@ INLINE uint64_t unscale_flag(gsc_kind kind, const gsc_run *runs, size_t n_runs, 
     return scan_upper(runs, n_runs, factor, true);
 }
 
-INLINE uint64_t check_flag(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
-{
-    (void)partials;
-    if (factor == 1.0) {
-        uint64_t max = look(kind, runs, n_runs);
-        if (max < gsc_kind_infinity(kind))
-            return max;
-        /* A product with 1 makes signalling NaNs quiet, and which of them is the largest may depend on it. */
-    }
-    return kind == GSC_F64 ? scan_upper(runs, n_runs, factor, false) : scan(kind, runs, n_runs, factor, false);
-}
-
 /* |y| of one element, but for float16. */
 INLINE double magnitude(gsc_kind kind, const void *x, size_t i, double factor, double prescale)
 {

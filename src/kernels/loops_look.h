@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loops_look.h: the largest magnitude of elements as they are: what a check with factor 1 sees, at the price of an or.
- * A part of loops_scan.h. Each element is looked at through an integer of its size; of float64, through its upper half.
- */
+/* loops_look.h: the largest magnitude of elements as they are, at the price of an or. A part of loops_scan.h. Each
+ * element is looked at through an integer of its size; of float64, the upper half is. */
 
 INLINE int64_t scan_one_look32(uint32_t *x, float unused, bool store)
 {
@@ -72,8 +71,9 @@ INLINE uint64_t look16(const gsc_run *runs, size_t n_runs)
     return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
-INLINE uint64_t look(gsc_kind kind, const gsc_run *runs, size_t n_runs)
+INLINE uint64_t look(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
 {
+    (void)factor, (void)partials;
     switch (kind) {
     case GSC_F32: return look32(runs, n_runs);
     case GSC_F64: return look64(runs, n_runs);

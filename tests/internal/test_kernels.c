@@ -153,16 +153,22 @@ static uint64_t reference_check(gsc_kind kind, void *x, size_t n, double factor,
 }
 
 /* Of float64 the upper half. */
-static uint64_t flag(gsc_kind kind, uint64_t max) { return kind == GSC_F64 ? max >> 32 << 32 : max; }
+static uint64_t upper(gsc_kind kind, uint64_t max) { return kind == GSC_F64 ? max >> 32 << 32 : max; }
 
 static uint64_t reference_unscale_flag(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
 {
-    return flag(kind, reference_unscale(kind, x, n, factor, partial));
+    return upper(kind, reference_unscale(kind, x, n, factor, partial));
 }
 
-static uint64_t reference_check_flag(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_look(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
 {
-    return flag(kind, reference_check(kind, x, n, factor, partial));
+    (void)factor, (void)partial;
+    uint64_t max = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t y = magnitude(kind, get_bits(kind, x, i));
+        max = y > max ? y : max;
+    }
+    return upper(kind, max);
 }
 
 static uint64_t reference_norm(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial, int p)

@@ -22,7 +22,7 @@ typedef struct truth {
     double scale, r;
     uint64_t limit;
     unsigned char x[PROVE_BYTES], products[PROVE_BYTES], clamped[PROVE_BYTES];
-    uint64_t max;
+    uint64_t max, max_of_x;
     size_t run_length, n_runs;
     gsc_partial norm1[MOST_RUNS], norm2[MOST_RUNS], count[MOST_RUNS];
 } truth;
@@ -47,9 +47,12 @@ typedef struct outcome {
 static outcome outcome_of_unscale(const truth *t) { return (outcome){t->products, t->r, t->max, NULL, false}; }
 static outcome outcome_of_check(const truth *t) { return (outcome){t->x, t->r, t->max, NULL, false}; }
 /* Of float64 the upper half. */
-static uint64_t flag(const truth *t) { return t->from->kind == GSC_F64 ? t->max >> 32 << 32 : t->max; }
-static outcome outcome_of_unscale_flag(const truth *t) { return (outcome){t->products, t->r, flag(t), NULL, false}; }
-static outcome outcome_of_check_flag(const truth *t) { return (outcome){t->x, t->r, flag(t), NULL, false}; }
+static uint64_t upper(const truth *t, uint64_t max) { return t->from->kind == GSC_F64 ? max >> 32 << 32 : max; }
+static outcome outcome_of_unscale_flag(const truth *t)
+{
+    return (outcome){t->products, t->r, upper(t, t->max), NULL, false};
+}
+static outcome outcome_of_look(const truth *t) { return (outcome){t->x, t->r, upper(t, t->max_of_x), NULL, false}; }
 static outcome outcome_of_norm1(const truth *t) { return (outcome){t->x, t->r, t->max, t->norm1, false}; }
 static outcome outcome_of_norm2(const truth *t) { return (outcome){t->x, t->r, t->max, t->norm2, false}; }
 static outcome outcome_of_count(const truth *t) { return (outcome){t->x, t->r, 0, t->count, true}; }
@@ -115,6 +118,7 @@ static void tell_elements(truth *t)
     ref_products(type, t->x, PROVE_BLOCK, t->r, t->products);
     ref_clamp(type, t->x, PROVE_BLOCK, t->limit, t->clamped);
     t->max = ref_maximum(type, t->products, PROVE_BLOCK);
+    t->max_of_x = ref_maximum(type, t->x, PROVE_BLOCK);
 }
 
 static size_t first_not_finite(ref_type type, const unsigned char *products, size_t n)
