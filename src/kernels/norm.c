@@ -85,8 +85,12 @@ int gsc_gradlist_norm_exponent(const gsc_gradlist *list, double r, double p)
         return 0;
     double max_abs = gsc_gradlist_check(list, r).max_abs;
     int exponent = INT_MIN / 2;
-    if (max_abs > 0.0 && isfinite(max_abs))
+    if (max_abs > 0.0 && isfinite(max_abs)) {
         (void)frexp(max_abs, &exponent);
+        /* Powers below 1 of anything round to 1 when they are small enough: the unit is then the norm, and has to be
+         * no more than the largest element, to which it is raised. */
+        exponent -= p < 1.0;
+    }
     return exponent;
 }
 

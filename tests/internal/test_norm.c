@@ -182,6 +182,21 @@ static void test_sums_add_up_over_ranks(void **state)
     assert_close(gsc_norm_from_sums(&total), 5e200, 1e-14);
 }
 
+/* Such powers round to 1; one element is its own norm all the same, and of more there is no finite one. */
+static void test_tiny_powers(void **state)
+{
+    (void)state;
+    const double powers[] = {1e-17, 1e-18, 1e-300}, values[] = {1, 1.5, 2, -3, 1e-310, 0x1p-1074, 1e308};
+    for (size_t k = 0; k < sizeof powers / sizeof powers[0]; k++) {
+        for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+            double data[3] = {0, values[i], 0};
+            assert_true(norm_of_doubles(data, 3, powers[k]) == fabs(values[i]));
+        }
+        double two[2] = {1, 1e-3};
+        assert_true(isinf(norm_of_doubles(two, 2, powers[k])));
+    }
+}
+
 static void test_huge_powers(void **state)
 {
     (void)state;
@@ -212,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_products_are_rounded_as_stored),
         cmocka_unit_test(test_sums_add_up_over_ranks),
+        cmocka_unit_test(test_tiny_powers),
         cmocka_unit_test(test_huge_powers),
         cmocka_unit_test(test_clip_coefficient),
     };
