@@ -53,6 +53,22 @@ bool gsc_kind_of(DLDataType dtype, gsc_kind *kind)
     return true;
 }
 
+/* In words, as frameworks call it. By the codes' numbers: dlpack.h has names from bool on only in later versions. */
+static void name_dtype(DLDataType dtype, char *text, size_t size)
+{
+    static const char *const sized[] = {"int", "uint", "float", "opaque", "bfloat", "complex"};
+    static const char *const whole[] = {"bool",           "float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz",
+                                        "float8_e4m3fn",  "float8_e4m3fnuz", "float8_e5m2",   "float8_e5m2fnuz",
+                                        "float8_e8m0fnu", "float6_e2m3fn",   "float6_e3m2fn", "float4_e2m1fn"};
+    const size_t n_sized = sizeof sized / sizeof *sized, n_whole = sizeof whole / sizeof *whole;
+    if (dtype.code < n_sized)
+        snprintf(text, size, "%s%d", sized[dtype.code], dtype.bits);
+    else if (dtype.code - n_sized < n_whole)
+        snprintf(text, size, "%s", whole[dtype.code - n_sized]);
+    else
+        snprintf(text, size, "with code %d and %d bits", dtype.code, dtype.bits);
+}
+
 static gsc_status check_dtype(DLDataType dtype, const gsc_view_rules *rules, const gsc_place *place, gsc_kind *kind)
 {
     if (dtype.code == kDLComplex)
@@ -60,11 +76,13 @@ static gsc_status check_dtype(DLDataType dtype, const gsc_view_rules *rules, con
                       "is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
                       "real view of it",
                       dtype.bits);
-    if (!gsc_kind_of(dtype, kind))
+    if (!gsc_kind_of(dtype, kind)) {
+        char name[64];
+        name_dtype(dtype, name, sizeof name);
         return refuse(place, GSC_ERR_VALUE,
-                      "has a dtype with code %d, %d bits, %d lanes; allowed are float32, float64, bfloat16 and "
-                      "float16 with 1 lane",
-                      dtype.code, dtype.bits, dtype.lanes);
+                      "has dtype %s, %d lane%s; allowed are float32, float64, bfloat16 and float16 with 1 lane", name,
+                      dtype.lanes, dtype.lanes == 1 ? "" : "s");
+    }
     if (*kind == GSC_F16 && !rules->allow_fp16)
         return refuse(place, GSC_ERR_VALUE,
                       "is float16; keep the parameters (and so their gradients) in float32 and run only the "
@@ -111,7 +129,7 @@ static gsc_status check_data(const DLTensor *tensor, const gsc_place *place, siz
         return refuse(place, GSC_ERR_VALUE,
                       "begins at %p (data + byte_offset), which is not aligned for its elements of %zu bytes",
                       (void *)address, element_size);
-    *start = (char *)tensor->data + tensor->byte_offset;
+    *start = (char *)address;
     return GSC_OK;
 }
 
@@ -189,7 +207,7 @@ gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, c
 /* Dimensions with more than one element, innermost first. */
 static void take_dimensions(const DLTensor *tensor, gsc_kind kind, gsc_layout *out)
 {
-    out->data = (char *)tensor->data + tensor->byte_offset;
+    out->data = (char *)((uintptr_t)tensor->data + tensor->byte_offset);
     out->kind = kind;
     out->ndim = 0;
     int64_t compact = 1;

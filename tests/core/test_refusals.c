@@ -101,16 +101,40 @@ static void test_complex_is_unsupported(void **state)
 static void test_other_dtypes_and_lanes(void **state)
 {
     (void)state;
-    const DLDataType dtypes[] = {
-        {kDLInt, 8, 1},   {kDLInt, 32, 1},   {kDLInt, 64, 1},    {kDLUInt, 1, 1},          {kDLUInt, 8, 1},
-        {kDLUInt, 16, 1}, {kDLFloat, 8, 1},  {kDLFloat, 128, 1}, {kDLOpaqueHandle, 64, 1}, {kDLBfloat, 32, 1},
-        {kDLFloat, 0, 1}, {kDLFloat, 32, 2}, {kDLFloat, 32, 0},  {kDLBfloat, 16, 4},       {kDLFloat, 64, 65535},
-        {200, 32, 1},     {kDLFloat, 33, 1},
+    const struct {
+        DLDataType dtype;
+        const char *name;
+    } cases[] = {
+        {{kDLInt, 8, 1}, "dtype int8, 1 lane;"},
+        {{kDLInt, 32, 1}, "dtype int32,"},
+        {{kDLInt, 64, 1}, "dtype int64,"},
+        {{kDLUInt, 1, 1}, "dtype uint1,"},
+        {{kDLUInt, 8, 1}, "dtype uint8,"},
+        {{kDLUInt, 16, 1}, "dtype uint16,"},
+        {{6, 8, 1}, "dtype bool,"},
+        {{kDLFloat, 8, 1}, "dtype float8,"},
+        {{7, 8, 1}, "dtype float8_e3m4,"},
+        {{10, 8, 1}, "dtype float8_e4m3fn,"},
+        {{12, 8, 1}, "dtype float8_e5m2,"},
+        {{17, 4, 1}, "dtype float4_e2m1fn,"},
+        {{kDLFloat, 128, 1}, "dtype float128,"},
+        {{kDLOpaqueHandle, 64, 1}, "dtype opaque64,"},
+        {{kDLBfloat, 32, 1}, "dtype bfloat32,"},
+        {{kDLFloat, 0, 1}, "dtype float0,"},
+        {{kDLFloat, 32, 2}, "dtype float32, 2 lanes;"},
+        {{kDLFloat, 32, 0}, "dtype float32, 0 lanes;"},
+        {{kDLBfloat, 16, 4}, "dtype bfloat16, 4 lanes;"},
+        {{kDLFloat, 64, 65535}, "dtype float64, 65535 lanes;"},
+        {{18, 32, 1}, "dtype with code 18 and 32 bits,"},
+        {{255, 255, 1}, "dtype with code 255 and 255 bits,"},
+        {{kDLFloat, 33, 1}, "dtype float33,"},
     };
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         refusal t;
-        refusal_start(&t, dtypes[i], 2);
-        assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
+        refusal_start(&t, cases[i].dtype, 2);
+        char words[64];
+        snprintf(words, sizeof words, "(\"fc.bias\") has %s", cases[i].name);
+        assert_refused(&t, GSC_ERR_VALUE, words);
     }
 }
 
