@@ -18,6 +18,11 @@ gsc_scaler_options gsc_scaler_options_default(void)
                                 .hysteresis = 1};
 }
 
+#define HAS_RESERVED(type) (sizeof((type *)0)->reserved == GSC_RESERVED * sizeof(uint64_t))
+_Static_assert(HAS_RESERVED(gsc_scaler_options) && HAS_RESERVED(gsc_comm) && HAS_RESERVED(gsc_optimizer) &&
+                   HAS_RESERVED(gsc_step_args) && HAS_RESERVED(gsc_scaler_state),
+               "what callers fill ends in GSC_RESERVED words");
+
 gsc_status gsc_refuse_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller, const char *name)
 {
     size_t i = 0;

@@ -117,9 +117,12 @@ static void test_reserved_of_the_optimizer(void **state)
         rig r;
         rig_start(&r, 8);
         r.grad = 8;
-        r.optimizer.base.reserved[i] = 1;
+        r.optimizer.base.reserved[i] = UINT64_C(1) << 63;
+        char field[] = "optimizer.reserved[0]";
+        field[sizeof "optimizer.reserved[" - 1] += (char)i;
         assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
-        assert_message("reserved");
+        assert_message(field);
+        r.optimizer.base.reserved[i] = 1;
         assert_fails(GSC_ERR_VALUE, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
         assert_fails(GSC_ERR_VALUE, gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 1, 2, NULL));
         assert_exact((double)r.grad, 8);

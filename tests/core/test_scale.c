@@ -107,6 +107,15 @@ static void test_shapes_must_agree(void **state)
     assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
     out = tensor_of(GSC_FLOAT32, b, &six);
     assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    int64_t six_one[] = {6, 1}, one = 1;
+    out = (DLTensor){.data = b, .device = {kDLCPU, 0}, .ndim = 2, .dtype = GSC_FLOAT32, .shape = six_one};
+    in = tensor_of(GSC_FLOAT32, a, &six);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &out, &in));
+    in = tensor_of(GSC_FLOAT32, a, NULL);
+    out = tensor_of(GSC_FLOAT32, b, &one);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &out, &in));
     in = tensor_of(GSC_FLOAT32, a, &negative);
     out = tensor_of(GSC_FLOAT32, b, &negative);
     assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
@@ -124,6 +133,7 @@ static void test_overlap(void **state)
     DLTensor in = tensor_of(GSC_FLOAT32, data, &four), out = in;
     out.byte_offset = 4; /* shares three elements with in */
     assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &in, &out));
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &out, &in));
     double wide[4] = {1, 2, 3, 4};
     DLTensor narrow = tensor_of(GSC_FLOAT32, wide, &four), widened = tensor_of(GSC_FLOAT64, wide, &four);
     assert_fails(GSC_ERR_VALUE, gsc_scaler_scale(scaler, &narrow, &widened)); /* not in itself: other elements */
