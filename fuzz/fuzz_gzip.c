@@ -103,11 +103,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(again != GSC_OK, "a gzip file in a gzip file is no IDX file");
     else if (kind == DAMAGE_NONE)
         require(again == status, "gzip changes nothing");
-    else
+    else if (kind != DAMAGE_END || members == 1) /* cut off between members a file is whole, and may be right */
         require(again != GSC_OK || status == GSC_OK, "damage does not make a right file");
     if (kind == DAMAGE_END && members == 1)
         require(again != GSC_OK, "a file without its end is refused");
-    if (again == GSC_OK)
+    if (again == GSC_OK && status == GSC_OK)
         require_equal(&plain, &gzipped);
     gsc_idx_free(&plain);
     gsc_idx_free(&gzipped);
