@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 typedef struct gsc_named_tensor {
-    const char *name; /* not empty, not "__metadata__" */
+    const char *name; /* any but "__metadata__" */
     DLTensor *tensor; /* on the CPU, compact and row-major (strides of sizes 1 do not matter) */
 } gsc_named_tensor;
 
@@ -27,8 +27,8 @@ typedef struct gsc_metadata {
  * alignment, then name, as the Python package does, so equal content gives equal files; each starts at a multiple of
  * its element size. Durable: written to a temporary name in the same folder, synced, renamed to `path`, the folder
  * synced; whatever `path` was before stays as it is until then, also after an error.
- * Errors, naming the tensor or the path: GSC_ERR_VALUE (a name or key that is missing, empty, not UTF-8 or there twice;
- * a tensor without data, strided or of another dtype), GSC_ERR_DEVICE (a tensor that is not on the CPU), GSC_ERR_IO,
+ * Errors, naming the tensor or the path: GSC_ERR_VALUE (a name or key that is missing, not UTF-8 or there twice; a
+ * tensor without data, strided or of another dtype), GSC_ERR_DEVICE (a tensor that is not on the CPU), GSC_ERR_IO,
  * GSC_ERR_MEMORY. */
 GSC_API gsc_status gsc_safetensors_write(const char *path, const gsc_named_tensor *tensors, size_t n,
                                          const gsc_metadata *metadata, size_t m);

@@ -40,7 +40,9 @@ static gsc_status check_name(const char *function, const named_list *list, size_
         return GSC_OK;
     char what[64];
     snprintf(what, sizeof what, "%s[%zu].name", list->field, index);
-    gsc_status status = gsc_json_check_name(function, what, name);
+    gsc_status status = gsc_json_check_text(function, what, name);
+    if (name && name[0] == '\0')
+        status = gsc_fail(GSC_ERR_VALUE, "%s: %s is empty", function, what);
     for (size_t other = 0; name && other < index && status == GSC_OK; other++) /* the check has refused NULL */
         if (strcmp(name, list->name(list->items, other)) == 0)
             status = gsc_fail(GSC_ERR_VALUE, "%s: %s is \"%s\", as is %s[%zu].name; give each another", function, what,

@@ -5,20 +5,20 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* The C library's conversions of numbers go by the rounding mode; on x86 by that of the x87 unit, which fpenv.h leaves
- * alone. */
-static fenv_t round_to_nearest(void)
+/* The C library's conversions of numbers go by the rounding mode, on x86 by that of the x87 unit, which fpenv.h leaves
+ * alone; and they raise exceptions, which may trap. */
+static fenv_t enter_default_environment(void)
 {
     fenv_t caller;
     fegetenv(&caller);
-    fesetround(FE_TONEAREST);
+    fesetenv(FE_DFL_ENV);
     return caller;
 }
 
 gsc_status gsc_json_parse(const char *who, const char *text, size_t size, json_t **out)
 {
     json_error_t error;
-    fenv_t caller = round_to_nearest();
+    fenv_t caller = enter_default_environment();
     json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     fesetenv(&caller);
     if (!value && error.text[0] == '\0') /* how jansson's parser tells that it has no memory */
@@ -46,7 +46,7 @@ static char *print(const json_t *value, size_t flags, size_t *size)
 
 char *gsc_json_print(const json_t *value, size_t flags, size_t *size)
 {
-    fenv_t caller = round_to_nearest();
+    fenv_t caller = enter_default_environment();
     char *text = print(value, flags, size);
     fesetenv(&caller);
     return text;
@@ -106,9 +106,9 @@ static bool is_utf8(const char *text)
     return true;
 }
 
-gsc_status gsc_json_check_name(const char *who, const char *what, const char *text)
+gsc_status gsc_json_check_text(const char *who, const char *what, const char *text)
 {
-    if (!text || text[0] == '\0')
-        return gsc_fail(GSC_ERR_VALUE, "%s: %s is %s", who, what, text ? "empty" : "NULL");
+    if (!text)
+        return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", who, what);
     return is_utf8(text) ? GSC_OK : gsc_fail(GSC_ERR_VALUE, "%s: %s is not UTF-8", who, what);
 }

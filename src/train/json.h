@@ -14,8 +14,8 @@ gsc_status gsc_json_parse(const char *who, const char *text, size_t size, json_t
 char *gsc_json_print(const json_t *value, size_t flags, size_t *size);
 /* "an object", "a string", …, for messages; "missing" for NULL. */
 const char *gsc_json_type(const json_t *value);
-/* GSC_ERR_VALUE: the text is NULL, empty or not UTF-8; `what` says what it is. */
-gsc_status gsc_json_check_name(const char *who, const char *what, const char *text);
+/* GSC_ERR_VALUE: the text is NULL or not UTF-8; `what` says what it is. */
+gsc_status gsc_json_check_text(const char *who, const char *what, const char *text);
 
 /* 17 significant digits give every double back. */
 #define GSC_JSON_REALS JSON_REAL_PRECISION(17)

@@ -51,7 +51,7 @@ static gsc_status check_tensor(const char *who, gsc_safetensors_item *item)
 
 static gsc_status check_named(const char *who, const gsc_named_tensor *named, gsc_safetensors_item *item)
 {
-    gsc_status status = gsc_json_check_name(who, "a tensor's name", named->name);
+    gsc_status status = gsc_json_check_text(who, "a tensor's name", named->name);
     if (status == GSC_OK && strcmp(named->name, GSC_SAFETENSORS_METADATA) == 0)
         status = gsc_fail(GSC_ERR_VALUE, "%s: no tensor may be named \"%s\"", who, named->name);
     *item = (gsc_safetensors_item){.name = named->name, .tensor = named->tensor};
@@ -90,9 +90,9 @@ static gsc_status add_metadata(const char *who, json_t *header, const gsc_metada
     }
     gsc_status status = GSC_OK;
     for (size_t i = 0; i < m && status == GSC_OK; i++) {
-        status = gsc_json_check_name(who, "a metadata key", metadata[i].key);
-        if (status == GSC_OK && (!metadata[i].value || metadata[i].value[0] != '\0'))
-            status = gsc_json_check_name(who, "a metadata value", metadata[i].value);
+        status = gsc_json_check_text(who, "a metadata key", metadata[i].key);
+        if (status == GSC_OK)
+            status = gsc_json_check_text(who, "a metadata value", metadata[i].value);
         if (status == GSC_OK && json_object_get(entries, metadata[i].key))
             status = gsc_fail(GSC_ERR_VALUE, "%s: two entries of metadata have the key \"%s\"", who, metadata[i].key);
         if (status == GSC_OK && json_object_set_new(entries, metadata[i].key, json_string(metadata[i].value)) != 0)

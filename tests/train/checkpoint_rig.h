@@ -24,6 +24,12 @@ typedef struct run_rig {
     gsc_checkpoint checkpoint;
 } run_rig;
 
+/* Of a checkpoint; run.json tells of the others. */
+enum { FILES = 4 };
+static const char *const file_names[FILES] = {"model.safetensors", "optimizer.safetensors", "scaler.json", "run.json"};
+
+/* Small, since tests damage each byte of a file; the last one has a vector's length of float64 and one more. */
+static const size_t rig_sizes[PARAMS] = {1, 3, 9};
 static const char *const rig_names[PARAMS] = {"0.weight", "0.bias", "1.weight"};
 
 /* Parameters are numbers of `seed`; the last one has float64. */
@@ -31,9 +37,9 @@ static inline void rig_create(run_rig *rig, const rule_case *rule, size_t seed)
 {
     *rig = (run_rig){0};
     for (size_t k = 0; k < PARAMS; k++) {
-        rig->params[k] = new_param(k == PARAMS - 1 ? GSC_FLOAT64 : GSC_FLOAT32, param_sizes[k], rig_names[k]);
+        rig->params[k] = new_param(k == PARAMS - 1 ? GSC_FLOAT64 : GSC_FLOAT32, rig_sizes[k], rig_names[k]);
         add_grad(rig->params[k]);
-        for (size_t i = 0; i < param_sizes[k]; i++)
+        for (size_t i = 0; i < rig_sizes[k]; i++)
             set(gsc_tensor_data(rig->params[k]), i, sample(seed, k, i));
         rig->tensors[k] = (gsc_named_tensor){rig_names[k], gsc_tensor_data(rig->params[k])};
     }
@@ -68,7 +74,7 @@ static inline void rig_free(run_rig *rig)
 static inline void rig_step(run_rig *rig, size_t step, bool overflow)
 {
     for (size_t k = 0; k < PARAMS; k++)
-        for (size_t i = 0; i < param_sizes[k]; i++)
+        for (size_t i = 0; i < rig_sizes[k]; i++)
             set(gsc_tensor_grad(rig->params[k]), i, sample(step, k, i) * gsc_scaler_get_scale(rig->scaler));
     if (overflow)
         set(gsc_tensor_grad(rig->params[1]), 0, (double)INFINITY);
@@ -107,6 +113,14 @@ static inline bool rigs_equal(run_rig *a, run_rig *b)
     for (size_t k = 0; k < PARAMS; k++)
         equal = equal && params_equal(a, b, k);
     return equal;
+}
+
+/* A group's set-up, for tests that save and damage hundreds of times: their folders lie in memory where that can be,
+ * unless TMPDIR says where. */
+static inline int keep_folders_in_memory(void **state)
+{
+    (void)state;
+    return access("/dev/shm", W_OK) == 0 ? setenv("TMPDIR", "/dev/shm", 0) : 0;
 }
 
 static inline int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *place)

@@ -12,6 +12,8 @@
 #include "gradscaler/tensor.h"
 #include "temp_dir.h"
 
+#define RECORDED(name) GSC_SOURCE_DIR "/tests/train/recorded/" name
+
 enum { RECORDED_TENSORS = 17, RECORDED_ELEMENTS = 6 };
 
 /* 0 to 5 in each dtype. */
@@ -93,6 +95,19 @@ static inline void assert_recorded(const gsc_safetensors *file)
     assert_string_equal(gsc_safetensors_metadata_find(file, "made by"), "gradscaler");
 }
 
+/* Writes the recorded tensors, which gives recorded/all.safetensors. */
+static inline gsc_status write_recorded(const char *path)
+{
+    DLTensor tensors[RECORDED_TENSORS];
+    gsc_named_tensor named[RECORDED_TENSORS];
+    for (size_t i = 0; i < RECORDED_TENSORS; i++) {
+        const recorded_tensor *from = &recorded_tensors[i];
+        tensors[i] = dl_tensor(from->dtype, from->data, from->ndim, from->shape);
+        named[i] = (gsc_named_tensor){from->name, &tensors[i]};
+    }
+    return gsc_safetensors_write(path, named, RECORDED_TENSORS, &(gsc_metadata){"made by", "gradscaler"}, 1);
+}
+
 /* A file of this header and `data_size` bytes of data, 0, 1, 2 …; header_size SIZE_MAX: the header's own. */
 static inline const char *write_raw(const char *dir, const char *header, size_t header_size, size_t data_size)
 {
@@ -124,6 +139,16 @@ static inline uint8_t *read_file(const char *path, size_t *size)
     assert_int_equal(fread(bytes, 1, *size, file), *size);
     fclose(file);
     return bytes;
+}
+
+static inline void assert_files_equal(const char *path, const char *expected)
+{
+    size_t size, expected_size;
+    uint8_t *bytes = read_file(path, &size), *expected_bytes = read_file(expected, &expected_size);
+    assert_int_equal(size, expected_size);
+    assert_memory_equal(bytes, expected_bytes, size);
+    free(bytes);
+    free(expected_bytes);
 }
 
 #endif

@@ -82,7 +82,7 @@ static void a_failed_save_leaves_no_files(void **state)
     struct rlimit before, limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;
-    limit.rlim_cur = 1200; /* the model's file fits, the optimizer's does not */
+    limit.rlim_cur = 512; /* the model's file fits, the optimizer's does not */
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     gsc_status status = gsc_checkpoint_save(f.dir, &f.next.checkpoint);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);

@@ -39,7 +39,12 @@ IN_PLACE_OF_LIBC ssize_t write(int descriptor, const void *data, size_t size)
     return fails() ? -1 : syscall(SYS_write, descriptor, data, size);
 }
 
-IN_PLACE_OF_LIBC int fsync(int descriptor) { return fails() ? -1 : (int)syscall(SYS_fsync, descriptor); }
+/* Power does not fail here, so nothing needs to reach the disk. */
+IN_PLACE_OF_LIBC int fsync(int descriptor)
+{
+    (void)descriptor;
+    return fails() ? -1 : 0;
+}
 
 IN_PLACE_OF_LIBC int mkdirat(int folder, const char *path, mode_t mode)
 {
@@ -95,12 +100,11 @@ static void fixture_free(fixture *f)
 /* The plain names lead to the same files as the checkpoint. */
 static void assert_plain_names_agree(const char *dir)
 {
-    static const char *const names[] = {"model.safetensors", "optimizer.safetensors", "scaler.json", "run.json"};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < FILES; i++) {
         char inner[64];
         struct stat plain, real;
-        snprintf(inner, sizeof inner, "checkpoint/%s", names[i]);
-        assert_int_equal(stat(temp_path(dir, names[i]), &plain), 0);
+        snprintf(inner, sizeof inner, "checkpoint/%s", file_names[i]);
+        assert_int_equal(stat(temp_path(dir, file_names[i]), &plain), 0);
         assert_int_equal(stat(temp_path(dir, inner), &real), 0);
         assert_true(plain.st_ino == real.st_ino);
     }
@@ -223,5 +227,5 @@ int main(void)
         cmocka_unit_test(the_first_save_killed_anywhere_leaves_none_or_a_whole_one),
         cmocka_unit_test(a_call_that_fails_is_told_and_the_checkpoint_whole),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, keep_folders_in_memory, NULL);
 }
