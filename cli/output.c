@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L /* mkdir, access */
+#define _POSIX_C_SOURCE 200809L /* mkdir, access, fsync */
 #include "output.h"
 #include "path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,11 +33,32 @@ static gsc_status refuse_files(const char *dir)
     return GSC_OK;
 }
 
+static gsc_status sync_folder(const char *path)
+{
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool synced = folder >= 0 && (fsync(folder) == 0 || errno == EINVAL); /* EINVAL: syncs no folders */
+    const int error = errno;
+    if (folder >= 0)
+        close(folder);
+    return synced ? GSC_OK : gsc_fail(GSC_ERR_IO, "--out: the folder %s cannot be synced: %s", path, strerror(error));
+}
+
+/* A folder that is made is a name in the one above, which must last as what is saved in it. */
+static gsc_status make_folder(const char *dir)
+{
+    char above[PATH_SIZE];
+    if (mkdir(dir, 0777) != 0)
+        return errno == EEXIST ? GSC_OK
+                               : gsc_fail(GSC_ERR_IO, "--out %s: the folder cannot be made: %s", dir, strerror(errno));
+    gsc_status status = path_join(above, dir, "..");
+    return status == GSC_OK ? sync_folder(above) : status;
+}
+
 gsc_status output_create(const char *dir, output *out)
 {
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return gsc_fail(GSC_ERR_IO, "--out %s: the folder cannot be made: %s", dir, strerror(errno));
-    gsc_status status = refuse_files(dir);
+    gsc_status status = make_folder(dir);
+    if (status == GSC_OK)
+        status = refuse_files(dir);
     if (status == GSC_OK)
         status = output_open(dir, out);
     if (status == GSC_OK && metrics_size(&out->metrics) > 0) {

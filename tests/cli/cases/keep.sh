@@ -114,7 +114,7 @@ same full whole
 
 # A folder that goes away.
 "$gradscaler" train --data synthetic --steps 10000000 --checkpoint-every 50 --out gone 2>err >out &
-until [ -s gone/metrics.jsonl ]; do sleep 0.02; done
+until [ -s gone/metrics.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.02; done
 mv gone elsewhere
 wait $!
 echo "exit $?"

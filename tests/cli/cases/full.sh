@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# A file system that really is full: a small one in memory, where one may be mounted.
+[ "$(getconf PAGESIZE)" = 4096 ] || { echo 'skipped: the sizes are for pages of 4096 bytes'; exit 77; }
+mkdir disk
+for flags in -Urm -m; do
+    # shellcheck disable=SC2086
+    unshare $flags mount -t tmpfs -o size=64k none disk 2>/dev/null && break
+    flags=
+done
+[ "$flags" ] || { echo 'skipped: no file system may be mounted here'; exit 77; }
+
+cat >script <<'END'
+train() {
+    echo "\$ gradscaler train $*"
+    "$gradscaler" train "$@" >out 2>err
+    code=$?
+    sed -e 's/of step [0-9]*/of step N/' -e 's,checkpoint-[01]/[a-z.]*,checkpoint-N/FILE,' -e 's/^/! /' err
+    echo "exit $code"
+}
+room() { mount -o "remount,size=$1" disk; }
+steps_of() { sed 's/, "seconds": .*//' "$1/metrics.jsonl"; }
+
+mount -t tmpfs -o size=8k none disk
+echo '# not even the first checkpoint'
+train --data synthetic --steps 300 --checkpoint-every 20 --out disk/run
+ls disk/run/checkpoint 2>/dev/null
+rm -r disk/run
+
+echo '# the first checkpoint, not the second'
+room 44k
+train --data synthetic --steps 300 --checkpoint-every 20 --out disk/run
+
+echo '# two checkpoints, not all the lines of metrics.jsonl'
+room 80k
+train --resume disk/run
+
+echo '# room again'
+room 1m
+train --resume disk/run
+train --data synthetic --steps 300 --out whole
+steps_of disk/run >steps_run
+steps_of whole >steps_whole
+cmp steps_run steps_whole && cmp disk/run/model.safetensors whole/model.safetensors && echo 'the run is the whole one'
+END
+# shellcheck disable=SC2086
+gradscaler=$gradscaler unshare $flags sh script
