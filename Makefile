@@ -7,12 +7,13 @@ BUILD ?= build/release
 WERROR ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-python prove fuzz build bench bench-torch bench-python format lint clean
+.PHONY: help demo test test-python test-safetensors prove fuzz build bench bench-torch bench-python format lint clean
 
 help:
 	@echo "make demo         train a classifier on Fashion-MNIST in float16, with a dynamic loss scale"
 	@echo "make test         build everything and run the whole test suite"
 	@echo "make test-python  install the Python package into a virtual environment and check it (PYTHON=NAME; ARGS=-h: parts)"
+	@echo "make test-safetensors  compare files with those of the Python package safetensors, which it installs (PYTHON=NAME)"
 	@echo "make prove        try every 16- and 32-bit input and every short sequence of calls (docs/verification.md)"
 	@echo "make fuzz         look for inputs that break readers, options or the scaler (docs/verification.md; ARGS=1200: seconds)"
 	@echo "make bench        measure beside what this machine can do (docs/performance.md; ARGS=--quick: a smoke run)"
@@ -45,6 +46,12 @@ test:
 test-python:
 	@scripts/install run python
 	@bindings/python/check $(ARGS)
+
+test-safetensors:
+	@scripts/install run test python
+	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON
+	cmake --build $(BUILD) -j $(JOBS) --target gradscaler-cli safetensors_exchange
+	tests/safetensors/check $(BUILD)
 
 prove:
 	@scripts/install run test
