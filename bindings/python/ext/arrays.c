@@ -7,6 +7,8 @@
 #include "buffer.h"
 #include "dlpack.h"
 #include "errors.h"
+#include "numpy.h"
+#include "reason.h"
 
 struct array {
     DLTensor tensor;
@@ -69,11 +71,23 @@ static int refuse_read_only(const request *of)
     return refuse(of, PyExc_ValueError, "is read-only, and it would be written; hand over a writable array");
 }
 
+/* It has raised instead of lending its memory. */
+static int refuse_unlent(const request *of)
+{
+    char why[256];
+    if (!is_refusal())
+        return -1;
+    gsc_status reason = reason_of(of->object, why, sizeof why);
+    if (reason != GSC_OK)
+        return refuse(of, exception_of(reason), why);
+    return refuse(of, PyExc_TypeError, "does not let its memory be borrowed by DLPack");
+}
+
 /* Takes over a capsule; NULL: an exception is set. */
 static int adopt_capsule(array *entry, PyObject *capsule, const request *of)
 {
     if (!capsule)
-        return is_refusal() ? refuse(of, PyExc_TypeError, "does not let its memory be borrowed by DLPack") : -1;
+        return refuse_unlent(of);
     entry->capsule = capsule;
     bool read_only;
     switch (dlpack_open(capsule, &entry->tensor, &read_only)) {
@@ -101,6 +115,9 @@ static int grow_strides(array *entry, int ndim)
 static int adopt_buffer(array *entry, const request *of)
 {
     entry->has_buffer = true;
+    if (numpy_is_masked(of->object))
+        return refuse(of, PyExc_TypeError,
+                      "is masked, and a mask is not looked at; hand over all elements (its .data)");
     if (grow_strides(entry, entry->buffer.ndim) < 0)
         return -1;
     switch (buffer_describe(&entry->buffer, entry->strides, &entry->tensor)) {
@@ -113,25 +130,6 @@ static int adopt_buffer(array *entry, const request *of)
     }
     return refuse(of, PyExc_ValueError,
                   "has strides that are no multiples of its element size; make a compact copy of it");
-}
-
-/* Is it a NumPy array whose dtype is ml_dtypes' bfloat16? 1, 0, or -1 with an exception. */
-static int is_numpy_bfloat16(PyObject *object)
-{
-    PyObject *numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
-    PyObject *ndarray = numpy ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
-    int is_array = ndarray ? PyObject_IsInstance(object, ndarray) : 0;
-    Py_XDECREF(ndarray);
-    if (is_array <= 0) {
-        PyErr_Clear();
-        return 0;
-    }
-    PyObject *dtype = PyObject_GetAttrString(object, "dtype");
-    PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
-    int is = name ? PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "bfloat16") == 0 : -1;
-    Py_XDECREF(dtype);
-    Py_XDECREF(name);
-    return is;
 }
 
 /* NumPy has no format for bfloat16, but one for its bits. */
@@ -158,7 +156,7 @@ static int borrow(array *entry, const request *of)
     if (!is_refusal())
         return -1;
     PyErr_Clear();
-    int is_bfloat16 = is_numpy_bfloat16(of->object);
+    int is_bfloat16 = numpy_is_bfloat16(of->object);
     if (is_bfloat16 != 0)
         return is_bfloat16 < 0 ? -1 : borrow_numpy_bfloat16(entry, of);
     PyObject *capsule = dlpack_of(of->object);

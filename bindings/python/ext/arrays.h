@@ -34,9 +34,9 @@ typedef struct arrays { /* all zero: empty */
  * must be empty or released. Nothing is allocated where a list of this size and these numbers of dimensions was taken
  * before (producers of capsules allocate theirs). writes: read-only arrays are refused. name: None, or a callable from
  * an index to a string or None; asked only for messages.
- * 0; or -1 with a Python exception and nothing borrowed: TypeError for what is no list and no array, ValueError for
- * read-only arrays, foreign byte orders and formats that are no numbers, MemoryError, or what the array raised, as the
- * cause of one of these. Dtypes, devices and shapes are left to the core to judge.
+ * 0; or -1 with a Python exception and nothing borrowed: TypeError for what is no list, no array or masked, ValueError
+ * for read-only arrays, foreign byte orders and formats that are no numbers, MemoryError, or what the array raised, as
+ * the cause of one of these. Dtypes, devices and shapes are left to the core to judge, where DLPack has them.
  * Runs Python code (an array's __dlpack__, its release, name): hold nothing that it could take away. */
 int arrays_take(arrays *all, PyObject *list, bool writes, PyObject *name);
 

@@ -9,6 +9,7 @@
 /* Shapes are handed on as they are. */
 _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a shape of Py_ssize_t has to be one of int64_t");
 
+enum { BOOLEAN = 6 };                                 /* DLPack's kDLBool, which older headers lack */
 enum { PYBUF_RECORDS_RO = 0x0004 | 0x0008 | 0x0010 }; /* with a format, shape and strides; may be read-only */
 
 static int (*get_buffer)(PyObject *, buffer_view *, int);
@@ -47,10 +48,11 @@ static buffer_fault parse_format(const char *format, Py_ssize_t item_size, DLDat
     if (!(real || (!complex && (is_signed || is_unsigned))) || format[1] != '\0' || item_size > UINT8_MAX / 8)
         return BUFFER_NO_NUMBERS;
     *out = (DLDataType){
-        .code = complex     ? kDLComplex
-                : real      ? kDLFloat
-                : is_signed ? kDLInt
-                            : kDLUInt,
+        .code = complex          ? kDLComplex
+                : real           ? kDLFloat
+                : is_signed      ? kDLInt
+                : *format == '?' ? BOOLEAN
+                                 : kDLUInt,
         .bits = (uint8_t)(item_size * 8),
         .lanes = 1,
     };

@@ -19,6 +19,30 @@ static int claim_handle(core_call *call)
     return 0;
 }
 
+/* -1; what busy_enter took is left again. */
+static int refuse_within(py_scaler *scaler)
+{
+    PyErr_SetString(PyExc_RuntimeError, "this scaler is inside a call that is taking its arrays (an array's "
+                                        "__dlpack__, a name, a finalizer, or what they call); call it when that has "
+                                        "returned");
+    busy_leave(&scaler->busy);
+    return -1;
+}
+
+int call_claim(py_scaler *scaler)
+{
+    if (busy_enter(&scaler->busy) < 0)
+        return -1;
+    bool within = scaler->busy.depth > 1;
+    if (within && scaler->busy.phase == BUSY_ARRAYS)
+        return refuse_within(scaler);
+    if (!within)
+        busy_change(&scaler->busy, BUSY_ARRAYS);
+    return 0;
+}
+
+void call_unclaim(py_scaler *scaler) { busy_leave(&scaler->busy); }
+
 int call_begin(core_call *call, py_scaler *scaler, PyObject *object, PyObject *name)
 {
     py_handle *handle = NULL;
@@ -29,12 +53,8 @@ int call_begin(core_call *call, py_scaler *scaler, PyObject *object, PyObject *n
     }
     if (busy_enter(&scaler->busy) < 0)
         return -1;
-    if (scaler->call && scaler->busy.phase == BUSY_ARRAYS) {
-        PyErr_SetString(PyExc_RuntimeError, "this scaler is inside a call that is taking its arrays (an array's "
-                                            "__dlpack__, a name, or what they call); call it when that has returned");
-        busy_leave(&scaler->busy);
-        return -1;
-    }
+    if (scaler->call && scaler->busy.phase == BUSY_ARRAYS)
+        return refuse_within(scaler);
     *call = (struct core_call){.scaler = scaler, .handle = handle, .name = name == Py_None ? NULL : name};
     if (handle && claim_handle(call) < 0) {
         busy_leave(&scaler->busy);

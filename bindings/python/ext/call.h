@@ -30,7 +30,7 @@ typedef struct core_call {
     arrays grads;                   /* borrowed for the call */
     bool refuses;                   /* they could not be taken, and the core is to refuse in our place */
     PyObject *name;                 /* borrowed; NULL: there are no names */
-    PyObject *step, *step_scaled;   /* borrowed; NULL: not this call */
+    PyObject *step, *step_scaled;   /* borrowed; NULL: not this call, or nothing is to be done */
     PyObject *value;                /* what call_end returns; NULL: None */
     PyObject *text;                 /* the name that the core was told last, in bytes */
     PyObject *type, *error, *trace; /* the first exception of a callback */
@@ -39,6 +39,12 @@ typedef struct core_call {
     bool frees_gil;                 /* while in the core */
     PyThreadState *freed;
 } core_call;
+
+/* `with scaler:` makes it this thread's for several calls and what lies between them. Others wait until it is left, or
+ * are refused while a callback runs. Inside itself it is refused too, but for callbacks: neither a finalizer nor an
+ * array's __dlpack__ comes between. 0, or -1 with RuntimeError. */
+int call_claim(struct py_scaler *scaler);
+void call_unclaim(struct py_scaler *scaler);
 
 /* Makes the scaler ours and, with an object (checked to be a handle; NULL: none), the handle known to it. name: None,
  * NULL or a callable from an index to a string or None. 0, or -1 with a Python exception. */

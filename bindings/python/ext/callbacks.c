@@ -46,8 +46,11 @@ static const char *get_name(void *self, size_t index)
     return name;
 }
 
+/* The step is the last that the core has to do: it looks at no gradient any more, and the optimizer may do with its
+ * arrays what it likes, where they would be locked while they are borrowed. */
 static gsc_status call_step(core_call *call, PyObject *step, PyObject *multiplier)
 {
+    arrays_release(&call->grads);
     PyObject *value = PyObject_CallFunctionObjArgs(step, multiplier, NULL);
     if (!value) {
         call_stash(call, step);
@@ -63,6 +66,8 @@ static gsc_status make_step(void *self, const gsc_step_args *args, double *value
 {
     (void)args, (void)value, (void)has_value;
     core_call *call = call_of(self);
+    if (!call->step)
+        return GSC_OK;
     call_enter_python(call);
     gsc_status status = call_step(call, call->step, NULL);
     call_leave_python(call);

@@ -67,6 +67,63 @@ static PyObject *call_versioned(PyObject *method)
     return capsule;
 }
 
+/* Did the method not know the arguments? Then either nothing of it has run, or it has handed them on to one that does
+ * not know them. A TypeError out of its own work has a traceback and other words. */
+static bool is_about_arguments(PyObject *error)
+{
+    PyObject *traceback = PyException_GetTraceback(error);
+    Py_XDECREF(traceback);
+    if (!traceback)
+        return true;
+    PyObject *text = PyObject_Str(error), *words = PyUnicode_FromString("keyword argument");
+    bool found = text && words && PyUnicode_Contains(text, words) > 0;
+    Py_XDECREF(text);
+    Py_XDECREF(words);
+    PyErr_Clear();
+    return found;
+}
+
+/* The exception that is set, taken away, with its traceback. */
+static PyObject *take_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+static void raise_again(PyObject *error)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+}
+
+/* The capsule, or NULL with an exception; that of a second call tells of the first. */
+static PyObject *call_method(PyObject *method)
+{
+    PyObject *capsule = call_versioned(method);
+    if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError))
+        return capsule;
+    PyObject *first = take_exception();
+    if (!is_about_arguments(first)) {
+        raise_again(first);
+        return NULL;
+    }
+    capsule = PyObject_CallFunctionObjArgs(method, NULL);
+    if (capsule) {
+        Py_DECREF(first);
+        return capsule;
+    }
+    PyObject *second = take_exception();
+    PyException_SetContext(second, first); /* takes it over */
+    raise_again(second);
+    return NULL;
+}
+
 PyObject *dlpack_of(PyObject *object)
 {
     PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
@@ -75,11 +132,7 @@ PyObject *dlpack_of(PyObject *object)
             PyErr_Clear();
         return NULL;
     }
-    PyObject *capsule = call_versioned(method);
-    if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyErr_Clear();
-        capsule = PyObject_CallFunctionObjArgs(method, NULL);
-    }
+    PyObject *capsule = call_method(method);
     Py_DECREF(method);
     return capsule;
 }

@@ -15,8 +15,8 @@ bool dlpack_is_torch(PyObject *object);
 /* Its capsule, on PyTorch's short way; NULL with what PyTorch raised. */
 PyObject *dlpack_of_torch(PyObject *tensor);
 
-/* What object.__dlpack__ returns, asked for a versioned capsule first, never for a copy; NULL with what it raised, or
- * without an exception where it has no such method. */
+/* What object.__dlpack__ returns, never a copy; asked for a versioned capsule, and again without arguments only where
+ * it does not know that one. NULL with what it raised, or without an exception where it has no such method. */
 PyObject *dlpack_of(PyObject *object);
 
 typedef enum dlpack_fault {

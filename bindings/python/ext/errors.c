@@ -24,7 +24,7 @@ int errors_add(PyObject *module)
                          "max_consecutive_skips iterations in a row overflowed.");
 }
 
-static PyObject *exception_of(gsc_status status)
+PyObject *exception_of(gsc_status status)
 {
     switch (status) {
     case GSC_ERR_VALUE: return PyExc_ValueError;
@@ -56,7 +56,6 @@ static const struct {
     {"gsc_scaler_update_to", "update(new_scale)"},
     {"gsc_clip_grad_norm", "clip_grad_norm_"},
     {"gsc_clip_grad_value", "clip_grad_value_"},
-    {"gsc_scaler_result", "outcome"},
     {"gsc_scaler_", ""},
     {"gsc_", ""},
 };

@@ -4,6 +4,7 @@
 #include "arrays.h"
 #include "errors.h"
 #include "gradscaler/gradients.h"
+#include "numbers.h"
 
 /* One call of the core: its arrays, and the GIL given up where they are large. */
 typedef struct call {
@@ -138,8 +139,15 @@ static PyObject *grad_statistics(PyObject *Py_UNUSED(module), PyObject *grad)
 static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"n", NULL};
-    int n;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i:set_num_threads", names, &n))
+    PyObject *object;
+    int32_t n;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:set_num_threads", names, &object))
+        return NULL;
+    if (!PyIndex_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "n must be an integer, not %R", (PyObject *)Py_TYPE(object));
+        return NULL;
+    }
+    if (number_to_int32(object, "n", &n) < 0)
         return NULL;
     gsc_set_num_threads(n);
     return n < 0 ? raise_status(GSC_ERR_VALUE) : Py_BuildValue("");

@@ -5,7 +5,7 @@
 
 #include "arrays.h"
 
-#include "gradscaler/optimizer.h"
+#include "gradscaler/scaler.h"
 
 struct py_scaler;
 
@@ -16,6 +16,8 @@ typedef struct py_handle {
     struct py_scaler
         *scaler;  /* whose call it takes part in, NULL between calls; never read, only compared, by others */
     arrays grads; /* released: memory for the next call */
+    const struct py_scaler *stepped_by; /* whose step `result` is of, NULL: none; only compared */
+    gsc_step_result result;             /* kept here, since callbacks may not ask the core for it */
 } py_handle;
 
 /* The object as a handle; NULL with TypeError. */

@@ -69,14 +69,15 @@ PyObject *scaler_found_inf(PyObject *self, PyObject *handle)
 
 PyObject *scaler_result(PyObject *self, PyObject *handle)
 {
-    const gsc_optimizer *optimizer = look_at(self, handle);
-    if (!optimizer)
+    const py_handle *known = handle_of(look_at(self, handle));
+    if (!known)
         return NULL;
-    gsc_step_result result;
-    gsc_status status = gsc_scaler_result(core_of(self), optimizer, &result);
-    if (status != GSC_OK)
-        return raise_status(status);
-    return Py_BuildValue("(idd)", (int)result.outcome, result.grad_norm, result.max_abs);
+    if (known->stepped_by != (py_scaler *)self) {
+        PyErr_SetString(PyExc_RuntimeError, "outcome: this optimizer has not stepped with this scaler; of a list of "
+                                            "arrays, ask before update()");
+        return NULL;
+    }
+    return Py_BuildValue("(idd)", (int)known->result.outcome, known->result.grad_norm, known->result.max_abs);
 }
 
 /* The names as Python strings, while the core's are valid: making strings calls nobody. */

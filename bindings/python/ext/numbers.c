@@ -60,9 +60,8 @@ static int to_range(PyObject *object, const char *what, int64_t low, int64_t hig
     int overflow;
     *out = PyLong_AsLongLongAndOverflow(index, &overflow);
     int failed = *out == -1 && PyErr_Occurred();
-    if (!failed && (overflow || *out < low || *out > high)) {
-        PyErr_Format(PyExc_ValueError, "%s is %S, which is more than %d bits hold", what, index,
-                     high == INT32_MAX ? 32 : 64);
+    if (!failed && (overflow || *out < low || *out > high)) { /* Python does not print numbers of any length */
+        PyErr_Format(PyExc_ValueError, "%s is an integer that %d bits do not hold", what, high == INT32_MAX ? 32 : 64);
         failed = 1;
     }
     Py_DECREF(index);

@@ -87,19 +87,35 @@ static int take_pair(arrays *in, arrays *out, PyObject *source, PyObject *target
     return arrays_take_one(out, target, true, "target");
 }
 
+/* Another scaler of the same scale does it: only what changes nothing of this one may be called at any time, in its
+ * callbacks and while another thread is inside. */
+static gsc_status scale_apart(double scale, const DLTensor *in, DLTensor *out)
+{
+    gsc_scaler_options options = gsc_scaler_options_default();
+    options.init_scale = scale;
+    gsc_scaler *core;
+    gsc_status status = gsc_scaler_create(&options, &core);
+    if (status != GSC_OK)
+        return status;
+    status = gsc_scaler_scale(core, in, out);
+    gsc_scaler_destroy(core);
+    return status;
+}
+
 static PyObject *scaler_scale(PyObject *self, PyObject *args)
 {
-    PyObject *source, *target;
+    PyObject *source, *target, *value = NULL;
     arrays in = {0}, out = {0};
-    core_call call;
-    if (!PyArg_UnpackTuple(args, "scale", 2, 2, &source, &target) ||
-        call_begin(&call, (py_scaler *)self, NULL, NULL) < 0)
+    if (!PyArg_UnpackTuple(args, "scale", 2, 2, &source, &target))
         return NULL;
     if (take_pair(&in, &out, source, target) == 0) {
-        call.frees_gil = arrays_free_the_gil(&in);
-        CALL_CORE(&call, gsc_scaler_scale(core_of(self), in.tensors[0], out.tensors[0]));
+        double scale = gsc_scaler_get_scale(core_of(self));
+        PyThreadState *state = arrays_free_the_gil(&in) ? PyEval_SaveThread() : NULL;
+        gsc_status status = scale_apart(scale, in.tensors[0], out.tensors[0]);
+        if (state)
+            PyEval_RestoreThread(state);
+        value = status == GSC_OK ? Py_BuildValue("") : raise_status(status);
     }
-    PyObject *value = call_end(&call);
     arrays_free(&in);
     arrays_free(&out);
     return value;
@@ -140,11 +156,17 @@ static PyObject *scaler_step(PyObject *self, PyObject *args)
         number_to_double(norm_type, "norm_type", &step_args.clip_norm_type) < 0 ||
         call_begin(&call, (py_scaler *)self, handle, name) < 0)
         return NULL;
-    call.step = step;
+    call.step = step == Py_None ? NULL : step;
     call.step_scaled = step_scaled == Py_None ? NULL : step_scaled;
     callbacks_offer_step_scaled(call.handle, call.step_scaled != NULL);
-    if (take_if_looked_at(&call, grads, step_args.clip_norm > 0.0) == 0)
-        CALL_CORE(&call, gsc_scaler_step(core_of(self), optimizer_of(&call), &step_args, NULL));
+    if (take_if_looked_at(&call, grads, step_args.clip_norm > 0.0) == 0) {
+        gsc_step_result result;
+        CALL_CORE(&call, gsc_scaler_step(core_of(self), optimizer_of(&call), &step_args, &result));
+        if (call.status == GSC_OK) {
+            call.handle->stepped_by = call.scaler;
+            call.handle->result = result;
+        }
+    }
     return call_end(&call);
 }
 
@@ -199,8 +221,10 @@ static PyObject *scaler_forget(PyObject *self, PyObject *handle)
     if (call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
         return NULL;
     CALL_CORE(&call, forget(core_of(self), optimizer_of(&call)));
-    if (call.status == GSC_OK)
+    if (call.status == GSC_OK) {
+        call.handle->stepped_by = NULL;
         PySet_Discard(call.scaler->handles, handle);
+    }
     return call_end(&call);
 }
 
@@ -212,6 +236,22 @@ static PyObject *scaler_update(PyObject *self, PyObject *none)
         return NULL;
     CALL_CORE(&call, gsc_scaler_update(core_of(self)));
     return call_end(&call);
+}
+
+static PyObject *scaler_enter(PyObject *self, PyObject *none)
+{
+    (void)none;
+    if (call_claim((py_scaler *)self) < 0)
+        return NULL;
+    Py_INCREF(self);
+    return self;
+}
+
+static PyObject *scaler_exit(PyObject *self, PyObject *exception)
+{
+    (void)exception;
+    call_unclaim((py_scaler *)self);
+    return Py_BuildValue("");
 }
 
 static PyObject *set_double(PyObject *self, PyObject *object, const char *what,
@@ -250,7 +290,9 @@ static PyObject *scaler_set_growth_interval(PyObject *self, PyObject *object)
     return call_end(&call);
 }
 
-static PyMethodDef methods[] = {{"scale", scaler_scale, METH_VARARGS, NULL},
+static PyMethodDef methods[] = {{"__enter__", scaler_enter, METH_NOARGS, NULL},
+                                {"__exit__", scaler_exit, METH_VARARGS, NULL},
+                                {"scale", scaler_scale, METH_VARARGS, NULL},
                                 {"unscale", scaler_unscale, METH_VARARGS, NULL},
                                 {"record", scaler_record, METH_VARARGS, NULL},
                                 {"step", scaler_step, METH_VARARGS, NULL},

@@ -35,7 +35,10 @@ class Scaler:
         allreduce_sum: Optional[Callable[[memoryview], object]],
         observer: Optional[Callable[[int, float, int, Optional[Handle]], object]],
     ) -> None: ...
-    def scale(self, source: object, target: object) -> None: ...
+    # `with scaler:` makes it this thread's for several calls; it is refused inside itself, but for callbacks.
+    def __enter__(self) -> "Scaler": ...
+    def __exit__(self, *exception: object) -> None: ...
+    def scale(self, source: object, target: object) -> None: ...  # at any time, from any thread
     def unscale(self, handle: Handle, grads: Grads, name: Name) -> None: ...
     def record(self, handle: Handle, found_inf: bool) -> None: ...
     def step(
@@ -43,7 +46,7 @@ class Scaler:
         handle: Handle,
         grads: Grads,
         name: Name,
-        step: Callable[[], Any],
+        step: Optional[Callable[[], Any]],  # None: there is nothing to do
         step_scaled: Optional[Callable[[float], Any]],
         clip_norm: float,
         norm_type: float,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 from typing import Any
@@ -11,24 +12,75 @@ from ._core import DeviceError
 
 
 def real(what: str, value: Any) -> float:
-    """`value` as a float; TypeError where it is not a number."""
-    no_real = isinstance(value, bool) or (isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real))
-    if no_real or type(value).__name__ in ("bool", "bool_") or not hasattr(type(value), "__float__"):
-        raise TypeError(f"{what} is {value!r}, it must be a number")
+    """`value`, a real number or a tensor of one, as a float."""
+    wanted = "a real number"
+    number = _number(what, value, wanted)
+    if not hasattr(type(number), "__float__"):
+        raise TypeError(_refusal(what, value, wanted))
     try:
-        return float(value)
+        return float(number)
     except OverflowError:
-        raise ValueError(f"{what} is {value!r}, which is beyond the range of a float") from None
+        raise ValueError(_refusal(what, value, f"{wanted} within the range of a float")) from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(_refusal(what, value, wanted)) from error
 
 
 def integer(what: str, value: Any, bits: int = 64) -> int:
-    """`value` as an int that a signed integer of `bits` bits holds."""
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-        raise TypeError(f"{what} is {value!r}, it must be an integer")
-    number = operator.index(value)
-    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-        raise ValueError(f"{what} is {number}, it must fit into {bits} bits")
+    """`value`, an integer or a tensor of one, as an int that a signed integer of `bits` bits holds."""
+    wanted = "an integer"
+    number = _number(what, value, wanted)
+    try:
+        index = operator.index(number)
+    except TypeError as error:
+        raise TypeError(_refusal(what, value, wanted)) from error
+    if not -(2 ** (bits - 1)) <= index < 2 ** (bits - 1):
+        raise ValueError(_refusal(what, value, f"{wanted} that fits into {bits} bits"))
+    return index
+
+
+def flag(what: str, value: Any) -> bool:
+    """`value`, which is True, False, 1, 0 or a tensor of one of these. Any object is true or false, but "False" is
+    true, and None says nothing."""
+    wanted = "True or False"
+    number = _element(what, value, wanted)
+    if not isinstance(number, int) or number not in (0, 1):
+        raise TypeError(_refusal(what, value, wanted))
+    return bool(number)
+
+
+def _number(what: str, value: Any, wanted: str) -> Any:
+    number = _element(what, value, wanted)
+    if isinstance(number, bool):
+        raise TypeError(_refusal(what, value, wanted))
     return number
+
+
+def _element(what: str, value: Any, wanted: str) -> Any:
+    """`value` itself, or the only element of a tensor or of a NumPy scalar."""
+    if not (hasattr(value, "shape") and hasattr(value, "item")):
+        return value
+    if math.prod(value.shape) != 1:
+        raise ValueError(f"{what} is of shape {tuple(value.shape)}, it must be {wanted} or a tensor of one element")
+    if getattr(value, "requires_grad", False):
+        raise ValueError(f"{what} is a tensor that requires a gradient, it must not; detach() it")
+    if getattr(value.dtype, "kind", None) in ("m", "M"):  # times, whose items may be plain integers
+        raise TypeError(_refusal(what, value, wanted))
+    try:
+        return value.item()
+    except RuntimeError as error:  # PyTorch: there is no value on the device meta
+        raise TypeError(_refusal(what, value, wanted)) from error
+
+
+def _refusal(what: str, value: Any, wanted: str) -> str:
+    return f"{what} is {_shown(value)}, it must be {wanted}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # integers of many digits have none
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:50]}...{text[-20:]}"
 
 
 def cpu(device: Any) -> None:

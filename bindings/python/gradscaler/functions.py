@@ -5,7 +5,7 @@
 float32, float64, float16 or bfloat16, have any shape and any strides, and speak DLPack or the buffer protocol: NumPy,
 PyTorch, array.array, ml_dtypes' bfloat16. They are changed in place, never copied. All checks come before the first
 change. Raised by all: ValueError (dtype, layout, a bad number; read-only where it is to be changed), TypeError (not an
-array), NotImplementedError (complex), DeviceError."""
+array; a masked array of NumPy), NotImplementedError (complex), DeviceError."""
 
 from __future__ import annotations
 

@@ -14,52 +14,52 @@ _READY = 0
 class _Known(NamedTuple):
     handle: Handle
     optimizer: Callable[[], Any]
+    """None where it has died."""
     held: bool
     """Kept alive by us, until the iteration ends."""
 
 
 class Handles:
-    """The optimizers of one scaler, by identity. They are referred to weakly: one that dies is forgotten. Objects that
-    allow no weak reference (lists) are kept alive until the iteration ends, and forgotten then."""
+    """The optimizers of one scaler, by identity. They are referred to weakly; objects that allow no weak reference
+    (lists) are kept alive until the iteration ends. Then these and those that have died are forgotten.
+
+    Threads: what changes anything here is called inside `with core:`, together with the core's function that it is
+    for. So a handle stays known in between, and one optimizer never has two. What only looks may be called at any time:
+    it takes one look at the dict."""
 
     def __init__(self, core: Scaler) -> None:
         self._core = core
         self._known: dict[int, _Known] = {}
-        self._dead: list[Handle] = []
         self._unfinished = False
 
     def get(self, optimizer: Any) -> Handle:
         """The optimizer's handle, a new one at the first call."""
-        self._bury()
         key = id(optimizer)
         known = self._known.get(key)
-        if known is not None and known.optimizer() is optimizer:
-            return known.handle
-        handle = Handle()
+        if known is not None:
+            if known.optimizer() is optimizer:
+                return known.handle
+            self._forget(key, known)  # of an object that is no more
         try:
-            new = _Known(handle, weakref.ref(optimizer, self._funeral(key)), held=False)
+            known = _Known(Handle(), weakref.ref(optimizer), held=False)
         except TypeError:
-            new = _Known(handle, lambda: optimizer, held=True)
-        if known is not None:  # of an object that is no more
-            self._known[key] = new
-        return self._known.setdefault(key, new).handle  # another thread may have been faster
+            known = _Known(Handle(), lambda: optimizer, held=True)
+        self._known[key] = known
+        return known.handle
 
     def find(self, optimizer: Any) -> Handle:
-        """The same without making the optimizer known: a handle that the core has not seen stands for a stranger."""
+        """The same without making the optimizer known: a handle that the core has not seen stands for a stranger. It
+        only looks."""
         known = self._known.get(id(optimizer))
         return known.handle if known is not None and known.optimizer() is optimizer else Handle()
 
     def optimizer_of(self, handle: Handle) -> Any:
         """The optimizer behind a handle; None where there is none any more."""
-        for known in list(self._known.values()):
-            if known.handle is handle:
-                return known.optimizer()
-        return None
+        return next((known.optimizer() for known in list(self._known.values()) if known.handle is handle), None)
 
     def iteration_is_open(self) -> bool:
         """Whether something of this iteration is still to be closed by an update."""
-        self._bury()
-        return self._unfinished or any(self._is_open(known.handle) for known in list(self._known.values()))
+        return self._unfinished or any(self._is_open(known.handle) for known in self._known.values())
 
     def mark_unfinished(self) -> None:
         """For a result of this iteration that the optimizers' stages do not show."""
@@ -70,35 +70,16 @@ class Handles:
         self._unfinished = self._unfinished or self._is_open(handle)
 
     def end_iteration(self) -> None:
-        """After an update: lets go of what was kept alive for this iteration only."""
-        self._bury()
-        self._unfinished = False
+        """After an update: forgets those that have died, or were kept alive for this iteration only."""
         for key, known in list(self._known.items()):
-            if known.held and self._known.pop(key, None) is not None:  # another thread may end it, too
-                self._core.forget(known.handle)
+            if known.held or known.optimizer() is None:
+                self._forget(key, known)
+        self._unfinished = False
 
     def _is_open(self, handle: Handle) -> bool:
         return self._core.get_stage(handle) != _READY
 
-    def _funeral(self, key: int) -> Callable[[Any], None]:
-        known, dead = self._known, self._dead
-
-        def optimizer_died(_: Any) -> None:
-            gone = known.pop(key, None)
-            if gone is not None:
-                dead.append(gone.handle)
-
-        return optimizer_died
-
-    def _bury(self) -> None:
-        while self._dead:
-            try:
-                handle = self._dead.pop()
-            except IndexError:  # another thread has buried it
-                return
-            try:
-                self.mark_if_open(handle)
-                self._core.forget(handle)
-            except RuntimeError:  # not now, inside a callback
-                self._dead.append(handle)
-                raise
+    def _forget(self, key: int, known: _Known) -> None:
+        self.mark_if_open(known.handle)
+        self._core.forget(known.handle)
+        del self._known[key]

@@ -104,20 +104,29 @@ def _names_in_groups(groups: Any) -> list[str]:
     return names
 
 
-def stepper(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
-    """A function of no arguments that takes the optimizer's step; for a list of arrays, one that does nothing."""
+def stepper(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+    """A function of no arguments that takes the optimizer's step; None for a list of arrays, which has none."""
     step = getattr(optimizer, "step", None)
     if callable(step):
         return functools.partial(step, *args, **kwargs) if args or kwargs else step
     if isinstance(optimizer, (list, tuple)):
         if args or kwargs:
             raise TypeError("a list of arrays has no step of its own, so that it takes no further arguments")
-        return _no_step
+        return None
     raise TypeError(_EXPECTED.format(f"{type(optimizer).__name__}, which has no step()"))
 
 
-def _no_step() -> None:
-    return None
+def letting_go(grads: Any, step: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """The step, which then finds no reference of ours to its arrays: NumPy's resize() counts them, and what it frees
+    shall be free."""
+    if step is None:
+        return None
+
+    def take(*multiplier: float) -> Any:
+        grads.clear()
+        return step(*multiplier)
+
+    return take
 
 
 def is_scale_aware(optimizer: Any) -> bool:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import copy
-import math
+import inspect
 import warnings
 import weakref
 from typing import Any, Callable, TypeVar
 
 from . import checks, optimizers, state
 from ._core import Handle, Scaler
-from .arrays import is_tensor
 from .handles import Handles
 from .ranks import Comm
 from .results import Event, EventKind, Outcome, Overflow, Stats
@@ -112,7 +111,7 @@ class GradScaler:
             raise TypeError(f"comm is a {type(comm).__name__}, it must have a method allreduce_max(values)")
         if on_event is not None and not callable(on_event):
             raise TypeError(f"on_event is a {type(on_event).__name__}, it must be callable")
-        self._enabled = bool(enabled)
+        self._enabled = checks.flag("enabled", enabled)
         self._options: dict[str, Any] = {
             "init_scale": checks.real("init_scale", init_scale),
             "growth_factor": checks.real("growth_factor", growth_factor),
@@ -123,7 +122,7 @@ class GradScaler:
             "max_scale": None if max_scale is None else checks.real("max_scale", max_scale),
             "hysteresis": checks.integer("hysteresis", hysteresis, bits=32),
             "max_consecutive_skips": checks.integer("max_consecutive_skips", max_consecutive_skips),
-            "allow_fp16_grads": bool(allow_fp16_grads),
+            "allow_fp16_grads": checks.flag("allow_fp16_grads", allow_fp16_grads),
         }
         self._comm = comm
         self._on_event = on_event
@@ -158,7 +157,7 @@ class GradScaler:
                 back as what they are, other iterables as an iterator that scales when it is read. PyTorch tensors keep
                 their autograd graph, and dtypes follow PyTorch's promotion: a float16 tensor stays float16, one of no
                 dimensions becomes float32. NumPy arrays and scalars go by the same rule, product in float32 (float64
-                for float64), rounded once.
+                for float64), rounded once; subclasses of its arrays stay what they are, masked ones masked.
 
         Returns:
             New tensors in the same structure; `outputs` itself when disabled.
@@ -192,19 +191,21 @@ class GradScaler:
             ValueError: a float16 gradient (see `allow_fp16_grads`), one that is read-only or of another dtype; it is
                 named. Nothing is unscaled, and the optimizer stays ready. So with all that follow.
             NotImplementedError: a complex gradient, a PyTorch DTensor.
-            TypeError: not an optimizer, or a gradient that is no array.
+            TypeError: not an optimizer, or a gradient that is no array, or a masked one of NumPy.
             DeviceError: a gradient that is not in host memory.
             CommError: the ranks do not agree.
         """
         if self._enabled:
             grads, name = self._gradients(optimizer)
-            self._core.unscale(self._handles.get(optimizer), grads, name)
+            with self._core:
+                self._core.unscale(self._handles.get(optimizer), grads, name)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscales if that was not done, then calls `optimizer.step(*args, **kwargs)`, or skips it after an overflow.
 
         Parameters and optimizer state are untouched by a skipped step. PyTorch's fused optimizers get their gradients
-        still scaled and divide on the fly.
+        still scaled and divide on the fly. While it is enabled, the optimizer's step may read the scaler and call
+        `scale`; whatever changes the scaler raises RuntimeError there.
 
         Returns:
             What the optimizer returned; None for a skipped step, or a list of arrays. `outcome` tells them apart.
@@ -222,8 +223,8 @@ class GradScaler:
             )
         step = optimizers.stepper(optimizer, args, kwargs)
         if not self._enabled:
-            return self._core.step(self._handles.get(optimizer), [], None, step, None, 0.0, 2.0)
-        if not optimizers.is_scale_aware(optimizer):
+            return self._call_step(optimizer, [], None, step, None)
+        if step is None or not optimizers.is_scale_aware(optimizer):
             return self._take_step(optimizer, step, None)
         if optimizers.wants_scaler(optimizer):
             return self._hand_over(optimizer, args, kwargs)
@@ -233,12 +234,20 @@ class GradScaler:
             lambda _: self._step_scaled(optimizer, step),
         )
 
-    def _take_step(self, optimizer: Any, step: Callable[[], Any], step_scaled: Callable[[float], Any] | None) -> Any:
-        handle = self._handles.find(optimizer)
-        if self._core.get_stage(handle) == _UNSCALED:
-            return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # gradients are not looked at again
+    def _take_step(
+        self, optimizer: Any, step: Callable[[], Any] | None, step_scaled: Callable[[float], Any] | None
+    ) -> Any:
+        with self._core:
+            handle = self._handles.find(optimizer)
+            if self._core.get_stage(handle) == _UNSCALED:
+                return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # not looked at again
         grads, name = self._gradients(optimizer)
-        return self._core.step(self._handles.get(optimizer), grads, name, step, step_scaled, 0.0, 2.0)
+        step, step_scaled = optimizers.letting_go(grads, step), optimizers.letting_go(grads, step_scaled)
+        return self._call_step(optimizer, grads, name, step, step_scaled)
+
+    def _call_step(self, optimizer: Any, grads: Any, name: Any, step: Any, step_scaled: Any) -> Any:
+        with self._core:
+            return self._core.step(self._handles.get(optimizer), grads, name, step, step_scaled, 0.0, 2.0)
 
     def _step_scaled(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         self._handles.mark_unfinished()  # checked; if it fails, the optimizer is ready again all the same
@@ -246,9 +255,8 @@ class GradScaler:
 
     def _hand_over(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """PyTorch's older protocol: the optimizer gets the scaler, and unscales itself if it wants to."""
-        handle = self._handles.get(optimizer)
         value = None
-        if self._core.get_stage(handle) != _STEPPED:
+        if self._core.get_stage(self._handles.find(optimizer)) != _STEPPED:
             warnings.warn(
                 "an optimizer whose step() takes grad_scaler is served for now; read the attributes grad_scale and "
                 "found_inf of the optimizer instead",
@@ -256,7 +264,7 @@ class GradScaler:
                 stacklevel=3,
             )
             value = optimizer.step(*args, **{**kwargs, "grad_scaler": self})
-        self._core.step(handle, [], None, lambda: None, None, 0.0, 2.0)
+        self._call_step(optimizer, [], None, None, None)
         return value
 
     def _gradients(self, optimizer: Any, sums: bool = False) -> Any:
@@ -285,15 +293,17 @@ class GradScaler:
             ValueError, TypeError: a `new_scale` outside [min_scale, max_scale], or of another kind.
             DivergedError: the update was made, and closes too many iterations in a row with an overflow.
         """
-        updates = self._core.stats()[0]
-        try:
-            if new_scale is None:
-                self._core.update()
-            else:
-                self._core.update_to(_one_number(new_scale))
-        finally:
-            if not self._enabled or self._core.stats()[0] != updates:
-                self._handles.end_iteration()
+        scale = None if new_scale is None else checks.real("new_scale", new_scale)
+        with self._core:
+            updates = self._core.stats()[0]
+            try:
+                if scale is None:
+                    self._core.update()
+                else:
+                    self._core.update_to(scale)
+            finally:
+                if not self._enabled or self._core.stats()[0] != updates:
+                    self._handles.end_iteration()
 
     def clip_grad_norm_(self, optimizer: Any, max_norm: float, norm_type: float = 2.0) -> float:
         """Unscales if that was not done, then scales the gradients down so that their total norm is at most `max_norm`.
@@ -313,13 +323,9 @@ class GradScaler:
             All that `unscale_` raises.
         """
         grads, name = self._gradients(optimizer, sums=True)
-        return self._core.clip_grad_norm(
-            self._handles.get(optimizer),
-            grads,
-            name,
-            checks.real("max_norm", max_norm),
-            checks.real("norm_type", norm_type),
-        )
+        max_norm, norm_type = checks.real("max_norm", max_norm), checks.real("norm_type", norm_type)
+        with self._core:
+            return self._core.clip_grad_norm(self._handles.get(optimizer), grads, name, max_norm, norm_type)
 
     def record(self, optimizer: Any, found_inf: bool) -> None:
         """For gradients that you have unscaled and checked yourself: notes the verdict, as `unscale_` does.
@@ -327,7 +333,9 @@ class GradScaler:
         `optimizer` may be any object: its gradients are not looked at. Raises RuntimeError as `unscale_` does.
         """
         if self._enabled:
-            self._core.record(self._handles.get(optimizer), bool(found_inf))
+            verdict = bool(found_inf)
+            with self._core:
+                self._core.record(self._handles.get(optimizer), verdict)
 
     def skip(self, optimizer: Any) -> None:
         """Your own skip: the optimizer counts as stepped, without a step.
@@ -336,7 +344,8 @@ class GradScaler:
         stepped already.
         """
         if self._enabled:
-            self._core.skip(self._handles.get(optimizer))
+            with self._core:
+                self._core.skip(self._handles.get(optimizer))
 
     def rearm(self, optimizer: Any) -> None:
         """Makes the optimizer ready again within an iteration, for a second backward pass as in SAM.
@@ -344,14 +353,18 @@ class GradScaler:
         An overflow seen so far still counts at `update`.
         """
         if self._enabled:
-            handle = self._handles.get(optimizer)
-            self._handles.mark_if_open(handle)
-            self._core.rearm(handle)
+            with self._core:
+                handle = self._handles.get(optimizer)
+                self._handles.mark_if_open(handle)
+                self._core.rearm(handle)
 
     def outcome(self, optimizer: Any) -> Outcome:
         """What became of the optimizer's last step. RuntimeError where there was none.
 
-        Of a list of arrays, the outcome is known until `update`; of other optimizers until their next step.
+        Inside `on_event` or the optimizer's own step, that is the last one that was complete before.
+
+        Of a list of arrays, the outcome is known until `update`; of other optimizers until their next step. As a list
+        counts any object without weak references: one whose class has `__slots__` but no `__weakref__` among them.
         """
         return Outcome(self._core.result(self._handles.find(optimizer))[0])
 
@@ -424,17 +437,28 @@ class GradScaler:
             RuntimeError: an iteration is under way; or the state is empty, as that of a disabled scaler is.
             KeyError, ValueError, TypeError: an entry is missing, out of its range, or not a number.
         """
-        self._core.load_state(state.from_dict(state_dict))
-        if self._enabled:
+        fields = state.from_dict(state_dict)
+        with self._core:
+            if self._handles.iteration_is_open():
+                raise RuntimeError(
+                    "load_state_dict: an iteration is under way, whose gradients belong to the scale as it is; load "
+                    "after update(), before the next unscale_() or step()"
+                )
+            self._core.load_state(fields)
             self._handles.end_iteration()
 
     def __getstate__(self) -> dict[str, Any]:
+        with self._core:
+            return self._kept()
+
+    def _kept(self) -> dict[str, Any]:
         if self._handles.iteration_is_open():
             raise RuntimeError(
                 "a GradScaler can be pickled or copied between iterations only: after update(), before the next "
                 "unscale_() or step()"
             )
         kept = {key: value for key, value in self.__dict__.items() if key not in ("_core", "_handles")}
+        kept.update((key, getattr(self, key)) for key in self._slots() if hasattr(self, key))
         kept["_options"] = dict(
             self._options,
             growth_factor=self.get_growth_factor(),
@@ -444,10 +468,17 @@ class GradScaler:
         kept["_state"] = self._core.state()
         return kept
 
+    def _slots(self) -> list[str]:
+        """The attributes that subclasses keep in `__slots__`."""
+        return [
+            key for cls in type(self).__mro__ for key, member in vars(cls).items() if inspect.ismemberdescriptor(member)
+        ]
+
     def __setstate__(self, kept: dict[str, Any]) -> None:
         kept = dict(kept)
         fields = kept.pop("_state")
-        self.__dict__.update(kept)
+        for key, value in kept.items():
+            object.__setattr__(self, key, value)
         self._start()
         self._core.load_state(fields)
 
@@ -467,16 +498,3 @@ class GradScaler:
             f"{type(self).__name__}(scale={self.get_scale()!r}, growth_factor={self.get_growth_factor()!r}, "
             f"backoff_factor={self.get_backoff_factor()!r}, growth_interval={self.get_growth_interval()}{enabled})"
         )
-
-
-def _one_number(new_scale: Any) -> float:
-    """The value of a number, or of a tensor of one element."""
-    if not is_tensor(new_scale):
-        return checks.real("new_scale", new_scale)
-    if math.prod(new_scale.shape) != 1:
-        raise ValueError(
-            f"new_scale has shape {tuple(new_scale.shape)}, it must be a number or a tensor of one element"
-        )
-    if getattr(new_scale, "requires_grad", False):
-        raise ValueError("new_scale requires a gradient, it must be a number or a tensor that does not; detach() it")
-    return checks.real("new_scale", new_scale.item())

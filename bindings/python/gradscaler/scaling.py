@@ -43,6 +43,16 @@ def _scaled_numpy(core: Scaler, outputs: Any) -> Any:
         raise ValueError(f"outputs must be an array of numbers, got dtype {dtype}")
     elif is_half and outputs.ndim == 0:
         dtype = numpy.dtype(numpy.float32)
+    if not isinstance(outputs, numpy.generic) and type(outputs) is not numpy.ndarray:
+        return _multiplied_by_itself(core, outputs, dtype)
     product = numpy.empty(outputs.shape, dtype)
     core.scale(numpy.asarray(outputs), product)
     return product[()] if isinstance(outputs, numpy.generic) else product
+
+
+def _multiplied_by_itself(core: Scaler, outputs: Any, dtype: Any) -> Any:
+    """The same numbers by the array's own operators: a subclass has more than elements, such as a mask or a unit."""
+    numpy = sys.modules["numpy"]
+    factor = (numpy.float64 if dtype == numpy.float64 else numpy.float32)(core.get_scale())
+    with numpy.errstate(over="ignore"):  # as the core, which does not warn
+        return (outputs.astype(factor.dtype, copy=False) * factor).astype(dtype, copy=False)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scaler calls: its observer, and the collectives of its ranks."""
 
+import copy
 import gc
 import weakref
 
 import numpy as np
 import pytest
-from conftest import f32, run, sgd
+from conftest import Arrays, f32, run, sgd
 
 from gradscaler import CommError, EventKind, GradScaler, Outcome
 
@@ -40,6 +41,82 @@ def test_an_observer_may_read_only():
     with pytest.raises(RuntimeError, match="callback"):
         scaler.step(sgd(f32(np.inf)))
     assert seen == [(65536.0, 0), 0]
+
+
+def read_all(scaler, optimizer):
+    """All that only reads."""
+    getters = (scaler.get_scale, scaler.get_growth_factor, scaler.get_backoff_factor, scaler.get_growth_interval)
+    return (
+        scaler.outcome(optimizer),
+        scaler.found_inf(optimizer),
+        [overflow.index for overflow in scaler.overflows(optimizer)],
+        scaler.stats.updates,
+        scaler.scale(f32(2.0)).tolist(),
+        [get() for get in getters],
+        scaler.is_enabled(),
+        scaler.state_dict()["scale"],
+        repr(scaler) != "",
+    )
+
+
+def refuse_all(scaler, optimizer):
+    """All that changes the scaler is refused, by a message that says what may be called; it is indeed possible."""
+    for call in (
+        lambda: scaler.unscale_([f32(1.0)]),
+        lambda: scaler.step([f32(1.0)]),
+        lambda: scaler.update(),
+        lambda: scaler.update(2.0),
+        lambda: scaler.clip_grad_norm_([f32(1.0)], 1.0),
+        lambda: scaler.record([], True),
+        lambda: scaler.skip([]),
+        lambda: scaler.rearm(optimizer),
+        lambda: scaler.set_growth_factor(3.0),
+        lambda: scaler.set_backoff_factor(0.25),
+        lambda: scaler.set_growth_interval(3),
+    ):
+        with pytest.raises(RuntimeError, match=r"callback of the same scaler.*such as get_scale and outcome"):
+            call()
+    for call in (lambda: scaler.load_state_dict(GradScaler().state_dict()), lambda: copy.copy(scaler)):
+        with pytest.raises(RuntimeError, match="iteration"):
+            call()
+
+
+def test_what_a_step_may_call():
+    class Curious(Arrays):
+        def step(self):
+            refuse_all(scaler, self)
+            return read_all(scaler, self)
+
+    scaler, optimizer = GradScaler(init_scale=4.0), Curious(f32(4.0))
+    with pytest.raises(RuntimeError, match="not stepped"):
+        scaler.step(optimizer)  # the first step has none before it
+    scaler.update(8.0)
+    optimizer.step = lambda: "stepped"
+    scaler.step(optimizer)
+    scaler.update(16.0)
+    del optimizer.step
+    expected = (Outcome.STEPPED, False, [], 2, [32.0], [16.0, 2.0, 0.5, 2000], True, 16.0, True)
+    assert scaler.step(optimizer) == expected
+    scaler.update()
+    assert scaler.stats.updates == 3
+
+
+def test_what_an_observer_may_call():
+    seen = []
+
+    def observe(event):
+        seen.append(read_all(scaler, optimizer))
+        refuse_all(scaler, optimizer)
+
+    scaler, optimizer = GradScaler(init_scale=4.0, on_event=observe), Arrays(f32(1.0))
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.arrays[0].fill(np.inf)
+    scaler.step(optimizer)
+    assert seen == [(Outcome.STEPPED, True, [0], 1, [8.0], [4.0, 2.0, 0.5, 2000], True, 4.0, True)]
+    scaler.update()
+    assert seen[1][0] is Outcome.SKIPPED_OVERFLOW
+    assert (seen[1][4], seen[1][7]) == ([4.0], 2.0)
 
 
 def test_an_observers_exception_comes_after_the_call():

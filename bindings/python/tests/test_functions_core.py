@@ -96,7 +96,7 @@ def test_arguments_of_wrong_types(call):
 
 
 def test_messages_name_the_gradient():
-    with pytest.raises(ValueError, match=r'^unscale_grads: gradient 2 \("w2"\) has a dtype'):
+    with pytest.raises(ValueError, match=r'^unscale_grads: gradient 2 \("w2"\) has dtype int32'):
         _core.unscale_grads([ones(), None, ones(dtype="int32")], 1.0, "w{}".format)
 
 

@@ -253,6 +253,28 @@ def test_gradients_are_not_asked_for_again():
     assert (optimizer.asked, scaler.outcome(optimizer)) == (1, Outcome.STEPPED)
 
 
+@pytest.mark.parametrize("scale_aware", [False, True])
+@pytest.mark.parametrize("unscaled", [False, True])
+def test_a_step_may_do_with_its_arrays_what_it_likes(scale_aware, unscaled):
+    """Resizing is refused where somebody has borrowed the memory, NumPy's where somebody else knows the array."""
+
+    class Growing(Arrays):
+        _step_supports_amp_scaling = scale_aware
+
+        def step(self):
+            self.arrays[0].append(3.0)
+            self.arrays[1].resize(len(self.arrays[0]))
+            return self.arrays[1].size
+
+    scaler, optimizer = GradScaler(init_scale=4.0), Growing(array("f", [8.0, 4.0]), np.ones(2, np.float32))
+    if unscaled:
+        scaler.unscale_(optimizer)
+    assert scaler.step(optimizer) == 3
+    assert scaler.outcome(optimizer) is Outcome.STEPPED
+    scaler.update()
+    assert scaler.step(optimizer) == 4
+
+
 class Fused(Sgd):
     """Divides by the scale itself, as PyTorch's fused optimizers do."""
 

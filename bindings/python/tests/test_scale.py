@@ -96,6 +96,52 @@ def test_dtypes_follow_pytorchs_promotion(value, dtype, expected):
     assert complex(scaled.reshape(-1)[0] if np.ndim(scaled) else scaled) == expected
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16, np.int32, np.complex64])
+def test_masked_arrays_keep_their_mask(dtype):
+    scaler = GradScaler(init_scale=2.0)
+    loss = np.ma.array(np.array([1, 2, 3]), dtype=dtype, mask=[0, 1, 0], fill_value=7)
+    scaled = scaler.scale(loss)
+    assert type(scaled) is np.ma.MaskedArray
+    assert scaled.dtype == (np.float32 if dtype is np.int32 else dtype)
+    assert scaled.mask.tolist() == [False, True, False]
+    assert scaled.compressed().astype(complex).tolist() == [2.0, 6.0]
+    scaled.mask = False
+    scaled[...] = 0
+    assert loss.mask.tolist() == [False, True, False]
+    assert loss.compressed().astype(complex).tolist() == [1.0, 3.0]
+    assert scaler.scale(np.ma.masked) is np.ma.masked
+    if dtype is not np.complex64:
+        assert scaler.scale(loss.sum()) == 8.0
+        assert scaler.scale(loss[:1].reshape(())).dtype == (np.float64 if dtype is np.float64 else np.float32)
+
+
+def test_masked_half_precision_is_rounded_once():
+    values = np.random.default_rng(0).standard_normal(1000).astype(np.float16)
+    scaler = GradScaler(init_scale=3.3)
+    assert np.array_equal(scaler.scale(np.ma.array(values)).data, scaler.scale(values))
+    large = np.ma.array(np.array([60000, 60000], np.float16), mask=[0, 1])
+    assert scaler.scale(large)[0] == np.inf
+
+
+def test_subclasses_of_ndarray_keep_their_type(tmp_path):
+    class Named(np.ndarray):
+        pass
+
+    scaler = GradScaler(init_scale=2.0)
+    values = f32(1.0, 2.0)
+    for kind in (Named, np.recarray, np.matrix):
+        for dtype in (np.float16, np.float32, np.float64):
+            loss = values.astype(dtype).view(kind)
+            scaled = scaler.scale(loss)
+            assert (type(scaled), scaled.dtype) == (kind, dtype)
+            assert np.asarray(scaled).reshape(-1).tolist() == [2.0, 4.0]
+            assert np.asarray(loss).reshape(-1).tolist() == [1.0, 2.0]
+    path = tmp_path / "loss"
+    values.tofile(path)
+    assert scaler.scale(np.memmap(path, np.float32, "r")).tolist() == [2.0, 4.0]
+    assert np.fromfile(path, np.float32).tolist() == [1.0, 2.0]
+
+
 def test_the_input_is_not_changed_and_may_be_read_only():
     loss = f32(1.0, 2.0)
     loss.flags.writeable = False

@@ -6,8 +6,9 @@ import math
 import pickle
 
 import pytest
+from conftest import Arrays
 
-from gradscaler import GradScaler, Outcome, clip_grad_norm_, grad_norm, grad_statistics, unscale_grads
+from gradscaler import DeviceError, GradScaler, Outcome, clip_grad_norm_, grad_norm, grad_statistics, unscale_grads
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -188,8 +189,35 @@ def test_dtensors_are_refused():
 def test_other_devices_are_refused():
     param = torch.nn.Parameter(torch.zeros(2, device="meta"))
     param.grad = torch.zeros(2, device="meta")
-    with pytest.raises((TypeError, RuntimeError)):
+    with pytest.raises(DeviceError, match=r"param_groups\[0\].*device meta"):
         GradScaler().unscale_(torch.optim.SGD([param], lr=1.0))
+
+
+def test_other_layouts_are_refused():
+    scaler, grad = GradScaler(), torch.eye(3).to_mkldnn()
+    for optimizer, name in (([grad], ""), (Arrays(grad, names=["w"]), r'\("w"\) ')):
+        with pytest.raises(ValueError, match=rf"^gradient 0 {name}.*layout torch._mkldnn.*to_dense\(\)"):
+            scaler.step(optimizer)
+
+
+# options -------------------------------------------------------------------------------------------------------------
+
+
+def test_options_may_be_tensors_of_one_element():
+    scaler = GradScaler(init_scale=torch.tensor([4.0]), growth_interval=torch.tensor(3), enabled=torch.tensor(True))
+    assert (scaler.get_scale(), scaler.get_growth_interval()) == (4.0, 3)
+    for bad in (torch.tensor(True), torch.tensor(4j), torch.ones((), device="meta")):
+        for call in (lambda: GradScaler(init_scale=bad), lambda: grad_norm([], norm_type=bad)):
+            with pytest.raises(TypeError, match="init_scale|norm_type"):
+                call()
+        with pytest.raises(TypeError, match="new_scale"):
+            scaler.update(bad)
+    for bad in (torch.ones(2), torch.ones((), requires_grad=True)):
+        with pytest.raises(ValueError, match="init_scale"):
+            GradScaler(init_scale=bad)
+    for bad in (torch.ones(2), torch.ones((), device="meta"), torch.tensor(1.0)):
+        with pytest.raises((TypeError, ValueError), match="enabled"):
+            GradScaler(enabled=bad)
 
 
 # step ----------------------------------------------------------------------------------------------------------------
