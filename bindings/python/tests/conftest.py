@@ -3,16 +3,26 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests share these classes: from conftest import Sgd
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "torch: needs PyTorch, and is skipped without it")
+
+
+@pytest.fixture
+def no_hang():
+    """SIGALRM ends a test that waits for ever, also inside the extension."""
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
 
 
 class Param:

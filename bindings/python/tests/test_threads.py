@@ -5,50 +5,18 @@ interpreter runs on meanwhile."""
 import asyncio
 import concurrent.futures
 import os
-import signal
-import sys
 import threading
 import time
 import warnings
 
 import numpy as np
 import pytest
-from test_core_scaler import READY, STEPPED, UNSCALED, Torn, grads, make, raise_torn, step
+from core_rig import READY, STEPPED, UNSCALED, Torn, grads, make, raise_torn, step
+from threads_rig import LARGE, PATIENCE, Thread, in_child
 
 from gradscaler import _core
 
-PATIENCE = 20.0  # seconds; nothing here takes one
-LARGE = 1 << 16  # elements from which the interpreter is let go
-
-
-@pytest.fixture(autouse=True)
-def no_hang():
-    """SIGALRM ends a test that waits for ever, also inside the extension."""
-    signal.alarm(120)
-    yield
-    signal.alarm(0)
-
-
-class Thread(threading.Thread):
-    """A thread whose function's value or exception join() returns or raises."""
-
-    def __init__(self, function):
-        super().__init__(daemon=True)
-        self.function, self.value, self.error = function, None, None
-        self.start()
-
-    def run(self):
-        try:
-            self.value = self.function()
-        except BaseException as error:
-            self.error = error
-
-    def join(self, timeout=PATIENCE):
-        super().join(timeout)
-        assert not self.is_alive(), "the thread hangs"
-        if self.error:
-            raise self.error
-        return self.value
+pytestmark = pytest.mark.usefixtures("no_hang")
 
 
 class Stuck:
@@ -81,7 +49,6 @@ class TestCallbacksElsewhere:
                 lambda: scaler.update(),
                 lambda: scaler.unscale(_core.Handle(), grads([1.0]), None),
                 lambda: scaler.forget(handle),
-                lambda: scaler.scale(*grads([1.0], [1.0])),
                 lambda: scaler.load_state(scaler.state()),
                 lambda: scaler.set_growth_interval(3),
             ):
@@ -99,6 +66,11 @@ class TestCallbacksElsewhere:
             assert scaler.overflows(handle) == []
             assert scaler.state()["scale"] == 8.0
             assert scaler.stats()[0] == 0
+            source, target = grads([2.0], [0.0])
+            scaler.scale(source, target)
+            assert target == 16.0
+            with pytest.raises(RuntimeError, match="not stepped"):
+                scaler.result(handle)
 
     def test_another_scaler_is_free(self):
         scaler, handle = make(), _core.Handle()
@@ -299,23 +271,6 @@ class TestPools:
 
         beats, tracker = asyncio.run(asyncio.wait_for(main(), 60))
         assert beats > 10 and tracker == 10
-
-
-def in_child(function):
-    """The exit status of a forked child that runs function, which returns an error text or None; no hang either."""
-    sys.stdout.flush()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, from Python 3.12 on
-        pid = os.fork()
-    if pid == 0:
-        status = 70
-        try:
-            signal.alarm(30)
-            status = 0 if function() else 1
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(pid, 0)
-    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

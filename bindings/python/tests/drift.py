@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether something grows with every iteration."""
+
+import gc
+import sys
+
+ITERATIONS = 100_000
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+def assert_no_drift(iterate, watched):
+    """Over so many calls of iterate, neither the reference counts of what is watched nor the memory grow. Memory twice:
+    once, an allocator may have found no hole in what others have left."""
+
+    def rounds(n):
+        for _ in range(n):
+            iterate()
+        gc.collect()
+
+    rounds(ITERATIONS // 20)
+    before, memory = [sys.getrefcount(item) for item in watched], [resident_bytes()]
+    for _ in range(2):
+        rounds(ITERATIONS // 2)
+        memory.append(resident_bytes())
+    drift = [sys.getrefcount(item) - count for item, count in zip(watched, before)]
+    assert max(map(abs, drift)) < 50, drift
+    assert min(memory[1] - memory[0], memory[2] - memory[1]) < 1 << 20, memory
