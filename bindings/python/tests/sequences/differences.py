@@ -52,6 +52,7 @@ ALONE: Dict[str, Difference] = {
     "disabled-checks": Difference("None", "ValueError"),
     "load-range": Difference("None", "ValueError"),
     "load-half-done": Difference("3.0", "2.0"),
+    "call-inside-step": Difference("None", "RuntimeError"),
     "load-mid-iteration": Difference("None", "RuntimeError"),
     "pickle-mid-iteration": Difference("AssertionError", "RuntimeError"),
     "fused-overflow": Difference("1", "0"),

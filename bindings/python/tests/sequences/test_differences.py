@@ -227,6 +227,14 @@ def _(library: Any, scaler_type: Any) -> Any:
     scaler.load_state_dict(scaler.state_dict())
 
 
+@shows("call-inside-step")
+def _(library: Any, scaler_type: Any) -> Any:
+    scaler = started(library, scaler_type)
+    optimizer = sgd(library, [1.0])
+    optimizer.step = scaler.update
+    return scaler.step(optimizer)
+
+
 @shows("pickle-mid-iteration")
 def _(library: Any, scaler_type: Any) -> Any:
     scaler = started(library, scaler_type)
