@@ -200,19 +200,15 @@ gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
     return leave(scaler, gsc_do_update_to(scaler, new_scale));
 }
 
-static gsc_status read_scale(const DLTensor *tensor, double *value)
+static gsc_status read_scale(const DLTensor *tensor, const char *caller, double *value)
 {
-    const char *caller = "gsc_scaler_update_to_tensor";
-    for (int i = 0; i < tensor->ndim; i++) {
-        if (!tensor->shape || tensor->shape[i] != 1)
-            return gsc_fail(GSC_ERR_VALUE, "%s: new_scale has not exactly one element", caller);
-    }
-    DLTensor copy = {
-        .data = value, .device = {kDLCPU, 0}, .ndim = tensor->ndim, .dtype = GSC_FLOAT64, .shape = tensor->shape};
-    gsc_status status = gsc_scale_check(tensor, &copy, 0, 0);
-    if (status != GSC_OK)
-        return gsc_fail(status, "%s: new_scale cannot be read: %s", caller, gsc_last_error());
-    gsc_scale_apply(tensor, &copy, 1.0);
+    const gsc_place place = {.caller = caller, .what = "new_scale"};
+    const gsc_view_rules reads = {.writes = false, .allow_fp16 = true};
+    gsc_view view;
+    GSC_TRY(gsc_view_check(tensor, &reads, &place, &view));
+    if (view.count != 1)
+        return gsc_fail(GSC_ERR_VALUE, "%s: new_scale has %zu elements; allowed is exactly one", caller, view.count);
+    *value = gsc_element(view.kind, view.start, 0);
     return GSC_OK;
 }
 
@@ -224,7 +220,7 @@ gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler, const DLTensor *new_s
         return null_argument(caller, "new_scale");
     gsc_env_enter(scaler);
     double value = 0.0;
-    gsc_status status = read_scale(new_scale, &value);
+    gsc_status status = read_scale(new_scale, caller, &value);
     return leave(scaler, status == GSC_OK ? gsc_do_update_to(scaler, value) : status);
 }
 

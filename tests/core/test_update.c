@@ -388,12 +388,15 @@ static void test_update_to_tensor(void **state)
 
     tensor = tensor_of(GSC_FLOAT32, narrow, &two);
     assert_fails(GSC_ERR_VALUE, gsc_scaler_update_to_tensor(r.scaler, &tensor));
+    assert_message("gsc_scaler_update_to_tensor: new_scale has 2 elements");
     tensor = tensor_of(GSC_FLOAT32, narrow, &none);
     assert_fails(GSC_ERR_VALUE, gsc_scaler_update_to_tensor(r.scaler, &tensor));
+    assert_message("new_scale has 0 elements");
     tensor = tensor_of(GSC_FLOAT32, NULL, NULL);
     assert_fails(GSC_ERR_VALUE, gsc_scaler_update_to_tensor(r.scaler, &tensor));
     tensor = tensor_of((DLDataType){kDLInt, 32, 1}, narrow, NULL);
     assert_fails(GSC_ERR_VALUE, gsc_scaler_update_to_tensor(r.scaler, &tensor));
+    assert_message("gsc_scaler_update_to_tensor: new_scale has dtype int32");
     tensor = tensor_of(GSC_FLOAT32, narrow, NULL);
     tensor.device.device_type = kDLCUDA;
     assert_fails(GSC_ERR_DEVICE, gsc_scaler_update_to_tensor(r.scaler, &tensor));
