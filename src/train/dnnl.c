@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,22 @@ static void release_openmp(int threads)
     if (threads > 1)
         openmp.set_num_threads(threads);
 }
+
+/* oneDNN's code for x86-64 may use the stack pointer as a pointer into the heap: a signal's handler that runs meanwhile
+ * destroys what lies there (issue 4845 of uxlfoundation/oneDNN; mended in 3.11.2). So signals wait for the product's end
+ * or are taken by another thread, but for those that the thread itself causes. Returns what release takes. */
+static sigset_t hold_signals(void)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t held, before;
+    sigfillset(&held);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(&held, own[i]);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+    return before;
+}
+
+static void release_signals(sigset_t before) { pthread_sigmask(SIG_SETMASK, &before, NULL); }
 
 static gsc_status fail(const char *what, dnnl_status_t status)
 {
@@ -284,7 +301,9 @@ gsc_status gsc_dnnl_run(const gsc_dnnl *dnnl, const gsc_dnnl_matmul *matmul, con
     /* oneDNN takes inputs by plain pointers and does not write to them. */
     void *handles[ARGS] = {(void *)(uintptr_t)a, (void *)(uintptr_t)b, (void *)(uintptr_t)bias, c, scratch};
     int threads = hold_openmp();
+    sigset_t signals = hold_signals();
     dnnl_status_t status = execute(dnnl, matmul, handles);
+    release_signals(signals);
     release_openmp(threads);
     return status == dnnl_success ? GSC_OK : fail("a matrix product", status);
 }
