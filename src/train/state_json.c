@@ -38,7 +38,7 @@ static bool is_empty(const gsc_scaler_state *state)
 static bool set_extras(json_t *object, const gsc_scaler_state *state)
 {
     bool done = true;
-    bool own_credit = state->hysteresis != 0 && state->hysteresis_tracker != state->hysteresis;
+    bool own_credit = state->hysteresis_tracker != state->hysteresis;
     if (state->min_scale != 0.0 && state->min_scale != FLT_MIN)
         done = done && set_real(object, "min_scale", state->min_scale);
     if (state->max_scale != 0.0 && state->max_scale != FLT_MAX)
@@ -187,6 +187,16 @@ static gsc_status get_required(const json_t *object, gsc_scaler_state *state)
     return status;
 }
 
+static gsc_status get_hysteresis_tracker(const json_t *object, int32_t *out)
+{
+    static const char key[] = "hysteresis_tracker", measure[] = "hysteresis";
+    gsc_status status = get_int32(object, key, out);
+    if (status == GSC_OK && !json_object_get(object, measure))
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %d but %s is missing; give both or neither", key, (int)*out,
+                        measure);
+    return status;
+}
+
 static gsc_status get_extras(const json_t *object, gsc_scaler_state *state)
 {
     gsc_status status = GSC_OK;
@@ -196,10 +206,9 @@ static gsc_status get_extras(const json_t *object, gsc_scaler_state *state)
         status = get_real(object, "max_scale", &state->max_scale);
     if (status == GSC_OK && json_object_get(object, "hysteresis"))
         status = get_int32(object, "hysteresis", &state->hysteresis);
-    int32_t credit = state->hysteresis;
+    state->hysteresis_tracker = state->hysteresis;
     if (status == GSC_OK && json_object_get(object, "hysteresis_tracker"))
-        status = get_int32(object, "hysteresis_tracker", &credit);
-    state->hysteresis_tracker = state->hysteresis != 0 ? credit : 0;
+        status = get_hysteresis_tracker(object, &state->hysteresis_tracker);
     if (status == GSC_OK && json_object_get(object, "consecutive_skips"))
         status = get_int64(object, "consecutive_skips", &state->consecutive_skips);
     return status;

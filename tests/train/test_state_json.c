@@ -128,8 +128,24 @@ static void missing_extra_keys_mean_keep(void **state)
     assert_true(read.hysteresis == 3 && read.hysteresis_tracker == 3);
     read = parse("{" PYTORCH ", \"hysteresis_tracker\": 0, \"hysteresis\": 3}");
     assert_true(read.hysteresis == 3 && read.hysteresis_tracker == 0);
-    read = parse("{" PYTORCH ", \"hysteresis_tracker\": 2}");
-    assert_true(read.hysteresis == 0 && read.hysteresis_tracker == 0);
+}
+
+/* A tracker without what it is measured by would be lost in silence. */
+static void a_hysteresis_tracker_comes_with_its_hysteresis(void **state)
+{
+    (void)state;
+    expect_refused("{" PYTORCH ", \"hysteresis_tracker\": 2}", "hysteresis_tracker is 2", "hysteresis is missing",
+                   "both or neither");
+    expect_refused("{" PYTORCH ", \"hysteresis_tracker\": 0}", "hysteresis_tracker is 0", "hysteresis is missing");
+    gsc_scaler_state written = standard_state();
+    written.hysteresis_tracker = 2; /* what gsc_scaler_load_state_dict refuses is not mended on the way */
+    assert_json(&written, "{" PYTORCH ", \"hysteresis\": 0, \"hysteresis_tracker\": 2}");
+    gsc_scaler_state read = parse("{" PYTORCH ", \"hysteresis_tracker\": 2, \"hysteresis\": 0}");
+    assert_states_equal(&read, &written);
+    gsc_scaler *scaler;
+    expect_ok(gsc_scaler_create(NULL, &scaler));
+    expect_error(GSC_ERR_VALUE, gsc_scaler_load_state_dict(scaler, &read), "hysteresis is 0", "hysteresis_tracker 0");
+    gsc_scaler_destroy(scaler);
 }
 
 /* Values that need all 17 digits, and the ends of each range. */
@@ -331,6 +347,7 @@ int main(void)
         cmocka_unit_test(empty_state_is_an_empty_object),
         cmocka_unit_test(defaults_of_extra_keys_are_not_written),
         cmocka_unit_test(missing_extra_keys_mean_keep),
+        cmocka_unit_test(a_hysteresis_tracker_comes_with_its_hysteresis),
         cmocka_unit_test(numbers_survive_bit_for_bit),
         cmocka_unit_test(integers_and_reals_stand_for_each_other),
         cmocka_unit_test(other_types_are_refused_by_name),

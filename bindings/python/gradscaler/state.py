@@ -56,6 +56,9 @@ def from_dict(state: Any) -> dict[str, float]:
         fields["hysteresis"] = fields["hysteresis_tracker"] = _integer(state, "hysteresis", 32)
         if "hysteresis_tracker" in state:
             fields["hysteresis_tracker"] = _integer(state, "hysteresis_tracker", 32)
+    elif "hysteresis_tracker" in state:
+        tracker = _integer(state, "hysteresis_tracker", 32)
+        raise ValueError(f"hysteresis_tracker is {tracker} but there is no hysteresis; give both or neither")
     if "consecutive_skips" in state:
         fields["consecutive_skips"] = _integer(state, "consecutive_skips")
     return fields

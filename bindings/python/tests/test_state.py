@@ -85,8 +85,6 @@ def test_missing_further_entries_keep_the_scalers_own():
     assert scaler.state_dict() == state(max_scale=64.0, hysteresis=2)
     scaler.load_state_dict(state(hysteresis=5))
     assert scaler.state_dict() == state(max_scale=64.0, hysteresis=5)
-    scaler.load_state_dict(state(hysteresis_tracker=1))  # means nothing alone
-    assert scaler.state_dict() == state(max_scale=64.0, hysteresis=5)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +106,9 @@ def test_missing_further_entries_keep_the_scalers_own():
         (state(min_scale=16.0), ValueError, "scale"),
         (state(hysteresis=-1), ValueError, "hysteresis"),
         (state(hysteresis=2, hysteresis_tracker=3), ValueError, "hysteresis_tracker"),
+        (state(hysteresis_tracker=1), ValueError, "hysteresis_tracker is 1.*both or neither"),
+        (state(hysteresis_tracker=0), ValueError, "hysteresis_tracker is 0.*both or neither"),
+        (state(hysteresis=0, hysteresis_tracker=1), ValueError, "hysteresis"),
         (state(consecutive_skips=-1), ValueError, "consecutive_skips"),
         ([("scale", 8.0)], TypeError, "state_dict"),
         (None, TypeError, "state_dict"),
@@ -138,6 +139,28 @@ def test_loading_inside_an_iteration():
     with pytest.raises(RuntimeError, match="iteration"):
         scaler.load_state_dict(state())
     scaler.update()
+    scaler.load_state_dict(state())
+
+
+def test_loading_where_only_a_result_is_pending():
+    """As for copies: what has been seen of this iteration would be lost, or count under the loaded scale."""
+    scaler, optimizer = GradScaler(), sgd(f32(np.inf))
+    scaler.rearm(optimizer)
+    scaler.load_state_dict(state())
+    scaler.unscale_(optimizer)
+    scaler.rearm(optimizer)
+    with pytest.raises(RuntimeError, match="iteration"):
+        scaler.load_state_dict(state())
+    scaler.update()
+    assert scaler.get_scale() == 2.0
+    scaler.load_state_dict(state())
+    optimizer.param_groups[0]["params"][0].grad = f32(np.inf)
+    scaler.unscale_(optimizer)
+    del optimizer
+    with pytest.raises(RuntimeError, match="iteration"):
+        scaler.load_state_dict(state())
+    scaler.update()
+    assert scaler.get_scale() == 2.0
     scaler.load_state_dict(state())
 
 
