@@ -27,17 +27,18 @@ static json_t *describe_set(const data_sum *sum)
 
 static json_t *describe_state(const run_state *state)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:s, s:f, s:f}",       /**/
-                     "step", (json_int_t)state->step,                                 /**/
-                     "made", (json_int_t)state->made,                                 /**/
-                     "skipped", (json_int_t)state->skipped,                           /**/
-                     "growths", (json_int_t)state->growths,                           /**/
-                     "backoffs", (json_int_t)state->backoffs,                         /**/
-                     "lr", state->lr,                                                 /**/
-                     "skips_in_a_row", (json_int_t)state->skips_in_a_row,             /**/
-                     "scale_before_skips", state->scale_before_skips,                 /**/
-                     "last_overflow", state->last_overflow,                           /**/
-                     "initial_loss", state->initial_loss, "seconds", state->seconds); /**/
+    json_t *loss = isfinite(state->initial_loss) ? json_real(state->initial_loss) : json_null();
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:s, s:o, s:f}", /**/
+                     "step", (json_int_t)state->step,                           /**/
+                     "made", (json_int_t)state->made,                           /**/
+                     "skipped", (json_int_t)state->skipped,                     /**/
+                     "growths", (json_int_t)state->growths,                     /**/
+                     "backoffs", (json_int_t)state->backoffs,                   /**/
+                     "lr", state->lr,                                           /**/
+                     "skips_in_a_row", (json_int_t)state->skips_in_a_row,       /**/
+                     "scale_before_skips", state->scale_before_skips,           /**/
+                     "last_overflow", state->last_overflow,                     /**/
+                     "initial_loss", loss, "seconds", state->seconds);          /**/
 }
 
 /* The text of run.json's own part, to be freed with free(). NULL: no memory. */
@@ -170,7 +171,7 @@ static bool is_possible(const run_state *s)
 {
     return s->made >= 0 && s->skipped >= 0 && s->made <= INT64_MAX - s->skipped && s->made + s->skipped == s->step &&
            s->growths >= 0 && s->backoffs >= 0 && s->skips_in_a_row >= 0 && s->skips_in_a_row <= s->skipped &&
-           s->lr >= 0 && s->seconds >= 0;
+           s->lr >= 0 && s->seconds >= 0 && (s->step == 0 || !isnan(s->initial_loss));
 }
 
 static gsc_status read_state(const char *dir, const json_t *record, run_state *out)
@@ -178,11 +179,13 @@ static gsc_status read_state(const char *dir, const json_t *record, run_state *o
     json_int_t step, made, skipped, growths, backoffs, row;
     run_state s = {0};
     const char *overflow;
-    if (json_unpack(json_object_get(record, "state"), "{s:I, s:I, s:I, s:I, s:I, s:F, s:I, s:F, s:s, s:F, s:F}", /**/
+    const json_t *loss;
+    if (json_unpack(json_object_get(record, "state"), "{s:I, s:I, s:I, s:I, s:I, s:F, s:I, s:F, s:s, s:o, s:F}", /**/
                     "step", &step, "made", &made, "skipped", &skipped,                                           /**/
                     "growths", &growths, "backoffs", &backoffs, "lr", &s.lr,                                     /**/
                     "skips_in_a_row", &row, "scale_before_skips", &s.scale_before_skips, "last_overflow", &overflow,
-                    "initial_loss", &s.initial_loss, "seconds", &s.seconds) != 0)
+                    "initial_loss", &loss, "seconds", &s.seconds) != 0 ||
+        !(json_is_number(loss) || json_is_null(loss)))
         return refuse(dir, "\"state\" is incomplete");
     s.step = step;
     s.made = made;
@@ -190,6 +193,7 @@ static gsc_status read_state(const char *dir, const json_t *record, run_state *o
     s.growths = growths;
     s.backoffs = backoffs;
     s.skips_in_a_row = row;
+    s.initial_loss = json_is_null(loss) ? (double)NAN : json_number_value(loss);
     snprintf(s.last_overflow, sizeof s.last_overflow, "%s", overflow);
     if (!is_possible(&s))
         return refuse(dir, "\"state\" does not add up");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "evaluate.h"
+#include "interrupt.h"
+
 #include "gradscaler/train.h"
 
 #include <math.h>
@@ -48,12 +50,19 @@ gsc_status evaluate(const train_task *task, gsc_module *model, gsc_tape *tape, c
     if (status != GSC_OK)
         return status;
     double loss_sum = 0;
-    size_t right = 0, n;
+    const size_t count = gsc_dataset_count(dataset);
+    size_t done = 0, right = 0, n;
     const DLTensor *x, *y;
-    while (status == GSC_OK && (n = gsc_loader_next(loader, &x, &y)) > 0)
+    while (status == GSC_OK && interrupt_signal() == 0 && (n = gsc_loader_next(loader, &x, &y)) > 0) {
         status = evaluate_batch(task, model, tape, x, y, n, &loss_sum, &right);
+        done += n;
+    }
     gsc_loader_free(loader);
-    const double count = (double)gsc_dataset_count(dataset);
-    *out = (evaluation){.loss = loss_sum / count, .accuracy = task->test ? (double)right / count : (double)NAN};
+    *out = (evaluation){.loss = (double)NAN, .accuracy = (double)NAN};
+    if (done < count)
+        return status;
+    out->loss = loss_sum / (double)count;
+    if (task->test)
+        out->accuracy = (double)right / (double)count;
     return status;
 }

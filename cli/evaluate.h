@@ -10,7 +10,7 @@ typedef struct evaluation {
     double accuracy; /* share of examples whose largest answer is the label's, NaN for a regression */
 } evaluation;
 
-/* Clears the tape. */
+/* Clears the tape. A signal that asks to stop (interrupt.h) cuts it short; both numbers are NaN then. */
 gsc_status evaluate(const train_task *task, gsc_module *model, gsc_tape *tape, const gsc_dataset *dataset,
                     evaluation *out);
 

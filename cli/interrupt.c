@@ -11,7 +11,7 @@ static const int signals[] = {SIGINT, SIGTERM};
 static volatile sig_atomic_t noted;
 static volatile sig_atomic_t is_handled[SIGNALS];
 
-void interrupt_end(void)
+static void act_at_once(void)
 {
     for (size_t i = 0; i < SIGNALS; i++) {
         if (is_handled[i])
@@ -23,7 +23,7 @@ void interrupt_end(void)
 static void note(int number)
 {
     noted = number;
-    interrupt_end();
+    act_at_once();
 }
 
 void interrupt_begin(void)
@@ -43,5 +43,3 @@ void interrupt_begin(void)
 int interrupt_signal(void) { return noted; }
 
 const char *interrupt_name(void) { return noted == SIGINT ? "SIGINT" : "SIGTERM"; }
-
-void interrupt_act(void) { raise(noted); }

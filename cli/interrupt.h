@@ -6,14 +6,9 @@
 /* From here on the first of them is only noted; any further one acts at once, as the system's default is. A signal that
  * the command was started with as ignored (nohup, a shell's background) stays so. */
 void interrupt_begin(void);
-/* From here on they act at once. What was noted stays so. */
-void interrupt_end(void);
 
 /* The number of the signal that was noted; 0: none. */
 int interrupt_signal(void);
 const char *interrupt_name(void); /* "SIGINT" or "SIGTERM" */
-
-/* Ends the process by the signal that was noted, as if it had not been caught. */
-void interrupt_act(void);
 
 #endif

@@ -227,10 +227,9 @@ gsc_status loop_run(const train_run *run, run_state *state)
         return status;
     progress_begin(&l.bar, state->step);
     l.begin = clock_seconds() - state->seconds;
-    interrupt_begin();
+    const int64_t saved = state->step;
     status = train(&l);
-    if (status == GSC_OK && run->output)
+    if (status == GSC_OK && run->output && state->step > saved)
         status = checkpoint_save(run, state);
-    interrupt_end();
     return status;
 }

@@ -2,6 +2,7 @@
 #include "run.h"
 #include "model.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define MOMENTUM 0.9      /* of --optimizer sgd */
@@ -80,7 +81,7 @@ void run_release(train_run *run)
     gsc_module_free(run->model);
 }
 
-run_state run_begin(const train_run *run) { return (run_state){.lr = run->options->lr}; }
+run_state run_begin(const train_run *run) { return (run_state){.lr = run->options->lr, .initial_loss = (double)NAN}; }
 
 static int64_t batches(const train_run *run) { return (int64_t)gsc_loader_batches(run->loader); }
 

@@ -31,7 +31,7 @@ typedef struct run_state {
     int64_t skips_in_a_row;
     double scale_before_skips;             /* where skips_in_a_row > 0 */
     char last_overflow[RUN_OVERFLOW_SIZE]; /* "step 3: 0.weight (7 inf, 0 nan)"; empty: none */
-    double initial_loss;                   /* over the whole training set, before the first step */
+    double initial_loss;                   /* over the whole training set, before the first step; NaN: not known yet */
     double seconds;                        /* of training so far, without evaluation */
 } run_state;
 
@@ -39,7 +39,7 @@ typedef struct run_state {
 gsc_status run_create(const train_options *options, const train_task *task, train_run *out);
 void run_release(train_run *run);
 
-/* Before the first step, but for initial_loss. */
+/* Before the first step. */
 run_state run_begin(const train_run *run);
 /* Sets the loader to where the state is. */
 gsc_status run_seek(const train_run *run, const run_state *state);

@@ -10,9 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-
-/* Not an exit code: what was caught is to end the process after all. */
-#define EXIT_BY_SIGNAL (-1)
+#include <stdio.h>
 
 static int failed(void)
 {
@@ -24,17 +22,6 @@ static int failed(void)
 static bool stays(const train_options *options)
 {
     return options->resume && (!options->out || output_is_same(options->out, options->resume));
-}
-
-static gsc_status begin_anew(const train_run *r, run_state *state)
-{
-    evaluation before;
-    gsc_status status = evaluate(r->task, r->model, r->tape, r->task->train, &before);
-    if (status == GSC_OK)
-        status = check_loss(r, before.loss, "before the first step");
-    *state = run_begin(r);
-    state->initial_loss = before.loss;
-    return status;
 }
 
 static gsc_status go_on(const train_run *r, run_state *state)
@@ -60,6 +47,27 @@ static gsc_status go_on(const train_run *r, run_state *state)
     return status;
 }
 
+/* Also of a run that goes on, where it was stopped before its loss was known. */
+static gsc_status measure_before(const train_run *r, run_state *state)
+{
+    evaluation before;
+    gsc_status status = evaluate(r->task, r->model, r->tape, r->task->train, &before);
+    if (status == GSC_OK && interrupt_signal() == 0)
+        status = check_loss(r, before.loss, "before the first step");
+    state->initial_loss = before.loss;
+    return status;
+}
+
+static gsc_status begin_or_go_on(const train_run *r, run_state *state)
+{
+    gsc_status status = GSC_OK;
+    if (r->options->resume)
+        status = go_on(r, state);
+    else
+        *state = run_begin(r);
+    return status == GSC_OK && isnan(state->initial_loss) ? measure_before(r, state) : status;
+}
+
 static int failed_in_loop(const train_run *r, gsc_status status)
 {
     failed();
@@ -72,22 +80,24 @@ static int failed_in_loop(const train_run *r, gsc_status status)
 
 static int stopped(const train_run *r, const run_state *state)
 {
-    const char *name = interrupt_name();
     const int64_t steps = run_steps(r);
-    if (r->output) {
-        say("stopped by %s after step %" PRId64 " of %" PRId64 "; go on with: gradscaler train --resume %s", name,
-            state->step, steps, r->output->dir);
-        return EXIT_DONE;
-    }
-    say("stopped by %s after step %" PRId64 " of %" PRId64 "; nothing is kept without --out", name, state->step, steps);
-    return EXIT_BY_SIGNAL;
+    char place[80];
+    if (state->step == 0)
+        snprintf(place, sizeof place, "before the first of %" PRId64 " steps", steps);
+    else
+        snprintf(place, sizeof place, "after step %" PRId64 " of %" PRId64, state->step, steps);
+    if (r->output)
+        say("stopped by %s %s; go on with: gradscaler train --resume %s", interrupt_name(), place, r->output->dir);
+    else
+        say("stopped by %s %s; nothing is kept without --out", interrupt_name(), place);
+    return EXIT_DONE;
 }
 
-static gsc_status measure(const train_run *r, summary *s)
+static gsc_status measure_after(const train_run *r, summary *s)
 {
     const train_task *task = r->task;
     gsc_status status = evaluate(task, r->model, r->tape, task->train, &s->after);
-    if (status == GSC_OK)
+    if (status == GSC_OK && interrupt_signal() == 0)
         status = check_loss(r, s->after.loss, "after the last step");
     s->test_accuracy = (double)NAN;
     if (status != GSC_OK || !task->test)
@@ -113,7 +123,7 @@ static int finished(const train_run *r, const summary *s)
 static int train(const train_run *r, double begin)
 {
     summary s;
-    gsc_status status = r->options->resume ? go_on(r, &s.state) : begin_anew(r, &s.state);
+    gsc_status status = begin_or_go_on(r, &s.state);
     if (status != GSC_OK)
         return failed();
     const double seconds_before = s.state.seconds;
@@ -124,9 +134,11 @@ static int train(const train_run *r, double begin)
     }
     if (s.state.step < run_steps(r))
         return stopped(r, &s.state);
-    status = measure(r, &s);
+    status = measure_after(r, &s);
     if (status != GSC_OK)
         return failed();
+    if (interrupt_signal() != 0)
+        return stopped(r, &s.state);
     s.seconds = seconds_before + clock_seconds() - begin;
     return finished(r, &s);
 }
@@ -217,8 +229,6 @@ int train_command(int argc, char **argv)
         options_help(stdout);
         return EXIT_DONE;
     }
-    const int code = options.resume ? resume(&options, begin) : with_options(&options, begin);
-    if (code == EXIT_BY_SIGNAL)
-        interrupt_act();
-    return code;
+    interrupt_begin();
+    return options.resume ? resume(&options, begin) : with_options(&options, begin);
 }
