@@ -59,8 +59,8 @@ static void release_openmp(int threads)
 }
 
 /* oneDNN's code for x86-64 may use the stack pointer as a pointer into the heap: a signal's handler that runs meanwhile
- * destroys what lies there (issue 4845 of uxlfoundation/oneDNN; mended in 3.11.2). So signals wait for the product's end
- * or are taken by another thread, but for those that the thread itself causes. Returns what release takes. */
+ * destroys what lies there (issue 4845 of uxlfoundation/oneDNN; mended in 3.11.2). So signals wait for the product's
+ * end or are taken by another thread, but for those that the thread itself causes. Returns what release takes. */
 static sigset_t hold_signals(void)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
