@@ -73,10 +73,11 @@ static void tell(gsc_scaler *scaler, const scale_change *change, int64_t update)
 
 static gsc_status diverged(const gsc_scaler *scaler, const char *culprits)
 {
+    const int64_t skips = scaler->stats.consecutive_skips;
     return gsc_fail(GSC_ERR_DIVERGED,
-                    "gsc_scaler_update: %" PRId64 " iterations in a row overflowed (max_consecutive_skips is %" PRId64
+                    "gsc_scaler_update: %" PRId64 " iteration%s in a row overflowed (max_consecutive_skips is %" PRId64
                     "); the scale is %.9g; in the last one: %s",
-                    scaler->stats.consecutive_skips, scaler->options.max_consecutive_skips, (double)scaler->scale,
+                    skips, skips == 1 ? "" : "s", scaler->options.max_consecutive_skips, (double)scaler->scale,
                     culprits);
 }
 
