@@ -122,6 +122,9 @@ static int adopt_buffer(array *entry, const request *of)
         return -1;
     switch (buffer_describe(&entry->buffer, entry->strides, &entry->tensor)) {
     case BUFFER_FINE: return entry->buffer.read_only && of->writes ? refuse_read_only(of) : 0;
+    case BUFFER_WIDE_COMPLEX:
+        return refuse(of, PyExc_NotImplementedError,
+                      "is complex; supported are float32, float64, bfloat16 and float16; hand over a real view of it");
     case BUFFER_NO_NUMBERS: return refuse(of, PyExc_ValueError, "has elements that are no numbers");
     case BUFFER_FOREIGN:
         return refuse(of, PyExc_ValueError,

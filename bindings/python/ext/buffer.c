@@ -45,8 +45,10 @@ static buffer_fault parse_format(const char *format, Py_ssize_t item_size, DLDat
     format += complex;
     bool real = *format && strchr("efdg", *format), is_signed = *format && strchr("bhilqn", *format);
     bool is_unsigned = *format && strchr("?BHILQN", *format);
-    if (!(real || (!complex && (is_signed || is_unsigned))) || format[1] != '\0' || item_size > UINT8_MAX / 8)
+    if (!(real || (!complex && (is_signed || is_unsigned))) || format[1] != '\0')
         return BUFFER_NO_NUMBERS;
+    if (item_size > UINT8_MAX / 8)
+        return complex ? BUFFER_WIDE_COMPLEX : BUFFER_NO_NUMBERS;
     *out = (DLDataType){
         .code = complex          ? kDLComplex
                 : real           ? kDLFloat

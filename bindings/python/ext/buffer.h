@@ -29,9 +29,10 @@ void buffer_release(buffer_view *view);
 
 typedef enum buffer_fault {
     BUFFER_FINE,
-    BUFFER_NO_NUMBERS,  /* a format such as a struct's */
-    BUFFER_FOREIGN,     /* the other byte order */
-    BUFFER_ODD_STRIDES, /* in the middle of elements */
+    BUFFER_NO_NUMBERS,   /* a format such as a struct's */
+    BUFFER_WIDE_COMPLEX, /* of more bits than DLPack can say */
+    BUFFER_FOREIGN,      /* the other byte order */
+    BUFFER_ODD_STRIDES,  /* in the middle of elements */
 } buffer_fault;
 
 /* Describes the buffer as a tensor whose shape is the buffer's; dtypes are all that DLPack has. strides: room for

@@ -37,7 +37,8 @@ static bool find_torch(void)
     PyObject *tensor = get_path(torch, (const char *const[]){"Tensor", NULL});
     PyObject *parameter = get_path(torch, (const char *const[]){"nn", "Parameter", NULL});
     PyObject *to_dlpack = get_path(torch, (const char *const[]){"utils", "dlpack", "to_dlpack", NULL});
-    if (tensor && parameter && to_dlpack && !torch_tensor) {
+    bool complete = tensor && parameter && to_dlpack && PyType_Check(tensor) && PyType_Check(parameter);
+    if (complete && !torch_tensor) {
         torch_parameter = parameter;
         torch_to_dlpack = to_dlpack;
         torch_tensor = tensor;

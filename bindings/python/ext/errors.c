@@ -69,11 +69,18 @@ static void append(char *text, size_t size, size_t *used, const char *more, size
     *used += length;
 }
 
+/* The message in Python's words, but for the names of gradients: the core has quotes around these and nothing else,
+ * and between them no words of its own. A name that it has cut has no second quote. */
 static PyObject *translate(const char *message)
 {
+    const char *first = strchr(message, '"'), *last = strrchr(message, '"');
     char text[1024];
     size_t used = 0;
     while (*message) {
+        if (message == first && last > first) {
+            append(text, sizeof text, &used, first, (size_t)(last - first));
+            message = last;
+        }
         size_t w = 0;
         while (w < sizeof words / sizeof *words && strncmp(message, words[w].core, strlen(words[w].core)) != 0)
             w++;

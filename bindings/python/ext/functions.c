@@ -136,6 +136,20 @@ static PyObject *grad_statistics(PyObject *Py_UNUSED(module), PyObject *grad)
                          exponents);
 }
 
+/* The first line is the signature that help() and inspect show. */
+PyDoc_STRVAR(set_num_threads_doc, "set_num_threads(n)\n--\n\n"
+                                  "Sets how many threads the scaler's loops may use, in the whole process.\n\n"
+                                  "n counts the calling thread; 0, the default: all cores that the process may use.\n"
+                                  "The results are the same bits for every n.\n"
+                                  "Raises ValueError for a negative number, TypeError for what is no integer.");
+
+PyDoc_STRVAR(isa_doc, "isa()\n--\n\n"
+                      "The instruction set that the scaler's loops use: 'avx512', 'avx2', 'neon' or 'baseline'.\n\n"
+                      "The best that the processor has, or the one that GSC_ISA in the environment names.\n"
+                      "The results are the same bits with each.");
+
+PyDoc_STRVAR(version_doc, "version()\n--\n\nThe version of the library inside the extension, such as '1.2.3'.");
+
 static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"n", NULL};
@@ -161,15 +175,22 @@ static PyObject *version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 /* By way of a type that stands for any function: METH_KEYWORDS says which one it is. */
-#define WITH_KEYWORDS(name)                                                                                            \
+#define WITH_KEYWORDS(name, doc)                                                                                       \
     {                                                                                                                  \
-#name, (PyCFunction)(void (*)(void))name, METH_VARARGS | METH_KEYWORDS, NULL                                   \
+#name, (PyCFunction)(void (*)(void))name, METH_VARARGS | METH_KEYWORDS, doc                                    \
     }
 
+/* Those without a text are wrapped by gradscaler/functions.py, which has it. */
 static PyMethodDef methods[] = {
-    WITH_KEYWORDS(unscale_grads),   WITH_KEYWORDS(check_grads),      WITH_KEYWORDS(grad_norm),
-    WITH_KEYWORDS(clip_grad_norm),  WITH_KEYWORDS(clip_grad_value),  {"grad_statistics", grad_statistics, METH_O, NULL},
-    WITH_KEYWORDS(set_num_threads), {"isa", isa, METH_NOARGS, NULL}, {"version", version, METH_NOARGS, NULL},
+    WITH_KEYWORDS(unscale_grads, NULL),
+    WITH_KEYWORDS(check_grads, NULL),
+    WITH_KEYWORDS(grad_norm, NULL),
+    WITH_KEYWORDS(clip_grad_norm, NULL),
+    WITH_KEYWORDS(clip_grad_value, NULL),
+    {"grad_statistics", grad_statistics, METH_O, NULL},
+    WITH_KEYWORDS(set_num_threads, set_num_threads_doc),
+    {"isa", isa, METH_NOARGS, isa_doc},
+    {"version", version, METH_NOARGS, version_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -10,23 +10,31 @@ from typing import Any
 
 def torch_tensor_type() -> Any:
     """`torch.Tensor`; None if the program has not imported torch."""
-    return getattr(sys.modules.get("torch"), "Tensor", None)
+    return _class_of(sys.modules.get("torch"), "Tensor")
 
 
 def torch_parameter_type() -> Any:
     """`torch.nn.Parameter`; None if the program has not imported torch."""
-    torch = sys.modules.get("torch")
-    return None if torch is None else torch.nn.Parameter
+    return _class_of(getattr(sys.modules.get("torch"), "nn", None), "Parameter")
+
+
+def _class_of(module: Any, name: str) -> Any:
+    """None where the module has no such class: another thread may be importing it now, and tests put stubs there."""
+    found = getattr(module, name, None)
+    return found if isinstance(found, type) else None
 
 
 def is_numpy(value: object) -> bool:
     """Whether `value` is a NumPy array or a NumPy scalar."""
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+    array, scalar = _class_of(numpy, "ndarray"), _class_of(numpy, "generic")
+    return array is not None and scalar is not None and isinstance(value, (array, scalar))
 
 
 def is_tensor(value: object) -> bool:
     """Whether `value` looks like the array or tensor of some library."""
+    if isinstance(value, type):  # which has the same attributes as its instances
+        return False
     return hasattr(value, "__dlpack__") or (hasattr(value, "shape") and hasattr(value, "dtype"))
 
 

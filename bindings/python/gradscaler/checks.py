@@ -26,9 +26,11 @@ def real(what: str, value: Any) -> float:
 
 
 def integer(what: str, value: Any, bits: int = 64) -> int:
-    """`value`, an integer or a tensor of one, as an int that a signed integer of `bits` bits holds."""
+    """`value`, an integer (2.0 is one) or a tensor of one, as an int that a signed integer of `bits` bits holds."""
     wanted = "an integer"
     number = _number(what, value, wanted)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
     try:
         index = operator.index(number)
     except TypeError as error:

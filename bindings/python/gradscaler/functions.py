@@ -9,12 +9,11 @@ array; a masked array of NumPy), NotImplementedError (complex), DeviceError."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
 from . import _core
-from .arrays import expose, is_buffer, is_tensor, torch_tensor_type
+from .arrays import expose, is_buffer, is_tensor, torch_parameter_type, torch_tensor_type
 from .checks import real
 from .results import GradStatistics
 
@@ -120,10 +119,11 @@ def _exposed(arrays: list[Any]) -> list[Any]:
     tensor_type = torch_tensor_type()
     if tensor_type is None:
         return arrays
+    parameter_type = torch_parameter_type()
     for index, array in enumerate(arrays):
         if not isinstance(array, tensor_type):
             continue
-        if type(array) is not tensor_type and isinstance(array, sys.modules["torch"].nn.Parameter):
+        if type(array) is not tensor_type and parameter_type is not None and isinstance(array, parameter_type):
             raise TypeError(f"array {index} is a parameter; hand over gradients: [p.grad for p in parameters]")
         if array.is_sparse and not array.is_coalesced():
             raise ValueError(f"array {index} is sparse with duplicates not yet summed; call its coalesce() first")

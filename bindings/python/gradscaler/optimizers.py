@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
 from .arrays import expose, torch_parameter_type, torch_tensor_type
@@ -28,14 +29,29 @@ def gradients(optimizer: Any, sums: bool, half_sums: bool) -> list[Any]:
     if groups is not None:
         return _gradients_of_groups(groups, sums, half_sums)
     if callable(getattr(optimizer, "grads", None)):
-        return _gradients_of_list(list(optimizer.grads()), sums, half_sums)
+        return _gradients_of_list(_listed(optimizer.grads()), sums, half_sums)
     if isinstance(optimizer, (list, tuple)):
         return _gradients_of_list(list(optimizer), sums, half_sums)
     raise TypeError(_EXPECTED.format(type(optimizer).__name__))
 
 
+def _listed(grads: Any) -> list[Any]:
+    if isinstance(grads, Mapping) or not isinstance(grads, Iterable):
+        raise TypeError(f"grads() returned a {type(grads).__name__}, it must return a list of arrays and None")
+    return list(grads)
+
+
+def _parameters(groups: Any) -> list[Any]:
+    try:
+        return [parameter for group in groups for parameter in group["params"]]
+    except (TypeError, LookupError) as error:
+        raise TypeError(
+            f"param_groups (a {type(groups).__name__}) must be a list of dicts, each with a list 'params'"
+        ) from error
+
+
 def _gradients_of_groups(groups: Any, sums: bool, half_sums: bool) -> list[Any]:
-    parameters = [parameter for group in groups for parameter in group["params"]]
+    parameters = _parameters(groups)
     try:
         found = [parameter.grad for parameter in parameters]
     except AttributeError:
@@ -63,13 +79,17 @@ def _gradients_of_list(found: list[Any], sums: bool, half_sums: bool) -> list[An
 
 def _with_duplicates(found: list[Any], every: bool) -> list[int]:
     """Where the sparse gradients are whose elements are not yet summed; float16 ones alone unless `every`."""
-    if torch_tensor_type() is None:
+    tensor_type = torch_tensor_type()
+    if tensor_type is None:
         return []
-    half = sys.modules["torch"].float16
+    half = getattr(sys.modules["torch"], "float16", None)
     return [
         index
         for index, gradient in enumerate(found)
-        if getattr(gradient, "is_sparse", False) and (every or gradient.dtype is half) and not gradient.is_coalesced()
+        if isinstance(gradient, tensor_type)
+        and gradient.is_sparse
+        and (every or gradient.dtype is half)
+        and not gradient.is_coalesced()
     ]
 
 
@@ -98,9 +118,11 @@ class _Names:
 def _names_in_groups(groups: Any) -> list[str]:
     names: list[str] = []
     for number, group in enumerate(groups):
-        given = group.get("param_names")
-        for index in range(len(group["params"])):
-            names.append(given[index] if given else f"param_groups[{number}]['params'][{index}]")
+        listed = group.get("param_names")
+        given = listed if isinstance(listed, (list, tuple)) else ()
+        for index in range(len(group["params"])):  # a parameter that was appended later has no name
+            name = given[index] if index < len(given) else None
+            names.append(f"param_groups[{number}]['params'][{index}]" if name is None else name)
     return names
 
 
@@ -163,7 +185,8 @@ def step_with_scale(optimizer: Any, step: Callable[[], Any], scale: float | None
 
 def _scalar(value: float) -> Any:
     """A float32 tensor of no dimensions where there is torch."""
-    if torch_tensor_type() is None:
+    full = getattr(sys.modules.get("torch"), "full", None)
+    if torch_tensor_type() is None or full is None:  # the latter while another thread imports it
         return value
     torch = sys.modules["torch"]
-    return torch.full((), value, dtype=torch.float32, device="cpu")
+    return full((), value, dtype=torch.float32, device="cpu")

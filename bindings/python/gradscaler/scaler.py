@@ -11,6 +11,7 @@ from typing import Any, Callable, TypeVar
 
 from . import checks, optimizers, state
 from ._core import Handle, Scaler
+from ._core import clip_grad_norm as clip_list
 from .handles import Handles
 from .ranks import Comm
 from .results import Event, EventKind, Outcome, Overflow, Stats
@@ -18,7 +19,7 @@ from .scaling import scaled
 
 _T = TypeVar("_T")
 
-_UNSCALED, _STEPPED = 1, 2
+_READY, _STEPPED = 0, 2
 
 
 class GradScaler:
@@ -196,6 +197,10 @@ class GradScaler:
             CommError: the ranks do not agree.
         """
         if self._enabled:
+            with self._core:
+                handle = self._handles.find(optimizer)
+                if self._core.get_stage(handle) != _READY:
+                    self._core.unscale(handle, [], None)  # raises, before a sparse gradient is coalesced
             grads, name = self._gradients(optimizer)
             with self._core:
                 self._core.unscale(self._handles.get(optimizer), grads, name)
@@ -203,9 +208,10 @@ class GradScaler:
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscales if that was not done, then calls `optimizer.step(*args, **kwargs)`, or skips it after an overflow.
 
-        Parameters and optimizer state are untouched by a skipped step. PyTorch's fused optimizers get their gradients
-        still scaled and divide on the fly. While it is enabled, the optimizer's step may read the scaler and call
-        `scale`; whatever changes the scaler raises RuntimeError there.
+        Where a subclass has an `unscale_` of its own, that is called. Parameters and optimizer state are untouched by a
+        skipped step. PyTorch's fused optimizers get their gradients still scaled and divide on the fly. While it is
+        enabled, the optimizer's step may read the scaler and call `scale`; whatever changes the scaler raises
+        RuntimeError there.
 
         Returns:
             What the optimizer returned; None for a skipped step, or a list of arrays. `outcome` tells them apart.
@@ -225,6 +231,8 @@ class GradScaler:
         if not self._enabled:
             return self._call_step(optimizer, [], None, step, None)
         if step is None or not optimizers.is_scale_aware(optimizer):
+            if self._has_own_unscale() and self._stage(optimizer) == _READY:
+                self.unscale_(optimizer)
             return self._take_step(optimizer, step, None)
         if optimizers.wants_scaler(optimizer):
             return self._hand_over(optimizer, args, kwargs)
@@ -234,12 +242,19 @@ class GradScaler:
             lambda _: self._step_scaled(optimizer, step),
         )
 
+    def _has_own_unscale(self) -> bool:
+        """Whether `unscale_` is that of a subclass, or was replaced in this object."""
+        return getattr(self.unscale_, "__func__", None) is not GradScaler.unscale_
+
+    def _stage(self, optimizer: Any) -> int:
+        return self._core.get_stage(self._handles.find(optimizer))
+
     def _take_step(
         self, optimizer: Any, step: Callable[[], Any] | None, step_scaled: Callable[[float], Any] | None
     ) -> Any:
         with self._core:
             handle = self._handles.find(optimizer)
-            if self._core.get_stage(handle) == _UNSCALED:
+            if self._core.get_stage(handle) != _READY:
                 return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # not looked at again
         grads, name = self._gradients(optimizer)
         step, step_scaled = optimizers.letting_go(grads, step), optimizers.letting_go(grads, step_scaled)
@@ -256,7 +271,7 @@ class GradScaler:
     def _hand_over(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """PyTorch's older protocol: the optimizer gets the scaler, and unscales itself if it wants to."""
         value = None
-        if self._core.get_stage(self._handles.find(optimizer)) != _STEPPED:
+        if self._stage(optimizer) != _STEPPED:
             warnings.warn(
                 "an optimizer whose step() takes grad_scaler is served for now; read the attributes grad_scale and "
                 "found_inf of the optimizer instead",
@@ -322,8 +337,13 @@ class GradScaler:
             RuntimeError: the optimizer has stepped since the last update.
             All that `unscale_` raises.
         """
-        grads, name = self._gradients(optimizer, sums=True)
         max_norm, norm_type = checks.real("max_norm", max_norm), checks.real("norm_type", norm_type)
+        clip_list([], max_norm, norm_type, None)  # raises for bad numbers, before a sparse gradient is coalesced
+        with self._core:
+            handle = self._handles.find(optimizer)
+            if self._core.get_stage(handle) == _STEPPED:
+                self._core.clip_grad_norm(handle, [], None, max_norm, norm_type)  # raises, likewise
+        grads, name = self._gradients(optimizer, sums=True)
         with self._core:
             return self._core.clip_grad_norm(self._handles.get(optimizer), grads, name, max_norm, norm_type)
 
@@ -483,12 +503,14 @@ class GradScaler:
         self._core.load_state(fields)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GradScaler:
-        """An independent scaler of the same state. comm and on_event are shared, not copied."""
+        """An independent scaler of the same state. comm and on_event are shared, not copied; but a method of what is
+        being copied, such as this scaler, becomes the copy's."""
         kept = self.__getstate__()
-        for shared in (self._comm, self._on_event):
-            memo[id(shared)] = shared
         clone = type(self).__new__(type(self))
         memo[id(self)] = clone
+        for shared in (self._comm, self._on_event):
+            if id(getattr(shared, "__self__", None)) not in memo:
+                memo[id(shared)] = shared
         clone.__setstate__(copy.deepcopy(kept, memo))
         return clone
 

@@ -6,9 +6,11 @@ three wherever they are not at their default."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from .checks import integer, real
+
+_Number = TypeVar("_Number", int, float)
 
 _FLT_MIN = 2.0**-126
 _FLT_MAX = (2.0 - 2.0**-23) * 2.0**127
@@ -51,9 +53,10 @@ def from_dict(state: Any) -> dict[str, float]:
     fields["growth_tracker"] = _growth_tracker(state)
     for key in ("min_scale", "max_scale"):
         if key in state:
-            fields[key] = real(key, state[key])
+            fields[key] = _not_zero(key, real(key, state[key]), "finite numbers from 2**-126 on")
     if "hysteresis" in state:
-        fields["hysteresis"] = fields["hysteresis_tracker"] = _integer(state, "hysteresis", 32)
+        hysteresis = _not_zero("hysteresis", _integer(state, "hysteresis", 32), "integers >= 1")
+        fields["hysteresis"] = fields["hysteresis_tracker"] = hysteresis
         if "hysteresis_tracker" in state:
             fields["hysteresis_tracker"] = _integer(state, "hysteresis_tracker", 32)
     elif "hysteresis_tracker" in state:
@@ -73,12 +76,15 @@ def _required(state: Any, key: str) -> Any:
     return state[key]
 
 
+def _not_zero(key: str, value: _Number, allowed: str) -> _Number:
+    """The core would take a zero that is written down for a missing entry."""
+    if value == 0:
+        raise ValueError(f"{key} is {value}, allowed are {allowed}; leave the entry out to keep the scaler's own")
+    return value
+
+
 def _integer(state: Any, key: str, bits: int = 64) -> int:
-    """2 and 2.0 are the same number."""
-    value = _required(state, key)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return integer(key, value, bits)
+    return integer(key, _required(state, key), bits)
 
 
 def _growth_tracker(state: Any) -> int:

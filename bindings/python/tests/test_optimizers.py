@@ -110,6 +110,48 @@ def test_several_groups_are_all_unscaled():
     assert [float(p.data[0]) for p in params] == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("param_names", "named"),
+    [
+        (["weight"], "weight"),
+        (("weight",), "weight"),
+        ([], "param_groups[0]['params'][0]"),
+        ([None, None], "param_groups[0]['params'][0]"),
+        (None, "param_groups[0]['params'][0]"),
+        ("weight", "param_groups[0]['params'][0]"),
+        (7, "param_groups[0]['params'][0]"),
+    ],
+)
+def test_names_that_are_too_few_or_no_list(param_names, named):
+    scaler, optimizer = GradScaler(), sgd(f32(np.inf))
+    optimizer.param_groups[0]["param_names"] = param_names
+    optimizer.param_groups[0]["params"].append(Param(f32(1.0), f32(np.inf)))
+    optimizer.param_groups.append({"params": [Param(f32(1.0), f32(np.inf))], "param_names": ["bias"]})
+    scaler.step(optimizer)
+    names = [overflow.name for overflow in scaler.overflows(optimizer)]
+    assert names == [named, "param_groups[0]['params'][1]", "bias"]
+
+
+@pytest.mark.parametrize(
+    "groups", [{"params": []}, 3, [3], ["params"], [{}], [{"params": None}], [{"params": 2}], [None]]
+)
+def test_param_groups_of_other_kinds(groups):
+    optimizer = sgd()
+    optimizer.param_groups = groups
+    for call in (GradScaler().unscale_, GradScaler().step):
+        with pytest.raises(TypeError, match="param_groups .* must be a list of dicts, each with a list 'params'"):
+            call(optimizer)
+
+
+@pytest.mark.parametrize("returned", [None, {"weight": f32(1.0)}, 3])
+def test_grads_that_are_no_list(returned):
+    optimizer = Arrays()
+    optimizer.grads = lambda: returned
+    for call in (GradScaler().unscale_, GradScaler().step):
+        with pytest.raises(TypeError, match=r"grads\(\) returned a .*, it must return a list of arrays and None"):
+            call(optimizer)
+
+
 def test_names_of_gradients():
     bad = f32(np.inf)
     grouped = sgd(f32(1.0))

@@ -87,7 +87,7 @@ def test_values_out_of_range(options, enabled):
         {"init_scale": "65536"},
         {"init_scale": None},
         {"init_scale": True},
-        {"growth_interval": 2000.0},
+        {"growth_interval": 2000.5},
         {"growth_interval": True},
         {"hysteresis": 1.5},
         {"comm": object()},
@@ -194,6 +194,20 @@ def test_integer_options_of_many_kinds(four):
     scaler = GradScaler(growth_interval=four, hysteresis=four, max_consecutive_skips=four)
     assert type(scaler.get_growth_interval()) is int
     assert scaler.state_dict()["hysteresis"] == scaler.get_growth_interval() == 4
+
+
+def test_integral_floats_are_integers():
+    scaler = GradScaler(growth_interval=1000.0, hysteresis=np.float32(2.0), max_consecutive_skips=3.0)
+    assert scaler.get_growth_interval() == 1000
+    scaler.set_growth_interval(500.0)
+    assert scaler.get_growth_interval() == 500
+    assert type(scaler.get_growth_interval()) is int
+    for bad in (2.5, float("inf"), float("nan")):
+        with pytest.raises(TypeError, match="growth_interval is .* must be an integer"):
+            scaler.set_growth_interval(bad)
+    for bad in (0.0, -1.0, 1e300):
+        with pytest.raises(ValueError, match="growth_interval is"):
+            scaler.set_growth_interval(bad)
 
 
 def test_flags():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import Loss, Param, f32
 
-from gradscaler import GradScaler
+from gradscaler import GradScaler, check_grads
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 Pair = namedtuple("Pair", "loss auxiliary")
@@ -55,6 +55,19 @@ def test_anything_else_is_refused(bad):
         scaler.scale(bad)
     with pytest.raises(ValueError):
         scaler.scale([f32(1.0), bad])
+
+
+def test_classes_of_arrays_are_no_arrays():
+    for bad in (np.ndarray, np.float32, DLPackOnly):
+        with pytest.raises(ValueError, match="must be a tensor or an iterable of tensors, got type"):
+            GradScaler().scale(bad)
+        with pytest.raises(TypeError, match="expected an array or an iterable of arrays, got type"):
+            check_grads(bad)
+
+
+class DLPackOnly:
+    def __dlpack__(self):
+        raise AssertionError
 
 
 def test_arrays_that_are_no_numbers():

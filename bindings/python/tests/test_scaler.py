@@ -3,6 +3,7 @@
 
 import copy
 import gc
+import inspect
 import pickle
 import warnings
 import weakref
@@ -555,7 +556,11 @@ def test_the_package_tells_of_itself():
         with pytest.raises(TypeError, match="n must be an integer"):
             gradscaler.set_num_threads(bad)
     for name in gradscaler.__all__:
-        assert getattr(gradscaler, name).__doc__ or name in ("isa", "set_num_threads")
+        assert getattr(gradscaler, name).__doc__
+    for name, member in vars(GradScaler).items():
+        assert name.startswith("_") or member.__doc__
+    assert str(inspect.signature(gradscaler.set_num_threads)) == "(n)"
+    assert str(inspect.signature(gradscaler.isa)) == "()"
 
 
 def test_names_are_listed_once_a_step():

@@ -109,6 +109,9 @@ def test_missing_further_entries_keep_the_scalers_own():
         (state(hysteresis_tracker=1), ValueError, "hysteresis_tracker is 1.*both or neither"),
         (state(hysteresis_tracker=0), ValueError, "hysteresis_tracker is 0.*both or neither"),
         (state(hysteresis=0, hysteresis_tracker=1), ValueError, "hysteresis"),
+        (state(hysteresis=0), ValueError, "hysteresis is 0, allowed are integers >= 1; leave"),
+        (state(min_scale=0), ValueError, r"min_scale is 0\.0, allowed are .*2\*\*-126.*; leave"),
+        (state(max_scale=-0.0), ValueError, r"max_scale is -0\.0, allowed are"),
         (state(consecutive_skips=-1), ValueError, "consecutive_skips"),
         ([("scale", 8.0)], TypeError, "state_dict"),
         (None, TypeError, "state_dict"),
@@ -262,6 +265,35 @@ def test_comm_and_on_event_are_shared_by_copies():
         twin.step([f32(np.inf)])
         assert events[-1].scaler is twin
     assert comm.calls == 2
+
+
+def test_deepcopy_of_methods_as_observers():
+    """Those of what is copied become the copy's, as pickle has it; all others are shared."""
+
+    class Noting(GradScaler):
+        def __init__(self):
+            super().__init__(on_event=self.note)
+            self.noted = 0
+
+        def note(self, event):
+            self.noted += 1
+
+    class Trainer:
+        def __init__(self):
+            self.scaler, self.noted = GradScaler(on_event=self.note), 0
+
+        note = Noting.note
+
+    scaler = Noting()
+    twin = copy.deepcopy(scaler)
+    twin.step([f32(np.inf)])
+    assert (scaler.noted, twin.noted) == (0, 1)
+    trainer = Trainer()
+    twin = copy.deepcopy(trainer)
+    twin.scaler.step([f32(np.inf)])
+    assert (trainer.noted, twin.noted) == (0, 1)
+    copy.deepcopy(trainer.scaler).step([f32(np.inf)])
+    assert (trainer.noted, twin.noted) == (1, 1)
 
 
 def test_deepcopy_of_what_holds_a_scaler():

@@ -54,6 +54,12 @@ def test_scale_promotes_as_pytorch(value, dtype):
     assert torch.equal(scaled, reference)
 
 
+def test_the_class_is_no_tensor():
+    for bad in (torch.Tensor, torch.nn.Parameter):
+        with pytest.raises(ValueError, match="got"):
+            GradScaler().scale(bad)
+
+
 def test_scale_of_structures():
     scaler = GradScaler(init_scale=2.0)
     four, eight = torch.tensor(4.0), torch.tensor(8.0)
@@ -540,3 +546,22 @@ def test_parameters_in_place_of_gradients_are_refused():
     with pytest.raises(TypeError, match="gradient 0 is a parameter"):
         GradScaler().unscale_(parameters)
     assert all(torch.equal(p, b) for p, b in zip(parameters, before))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_refused_calls_do_not_coalesce(dtype):
+    twice = torch.sparse_coo_tensor([[0, 0]], torch.tensor([1.0, 2.0], dtype=dtype), (2,))
+    scaler, optimizer = GradScaler(allow_fp16_grads=True), sgd([1.0])
+    (weight,) = optimizer.param_groups[0]["params"]
+    weight.data = torch.ones(2, dtype=dtype)
+    for bad in ((-1.0, 2.0), (float("nan"), 2.0), (1.0, 0.0), ("1", 2.0)):
+        weight.grad = twice
+        with pytest.raises((ValueError, TypeError), match="max_norm|norm_type"):
+            scaler.clip_grad_norm_(optimizer, *bad)
+        assert weight.grad is twice
+    scaler.step(optimizer)
+    weight.grad = twice.clone()
+    for call in (scaler.unscale_, scaler.step, lambda optimizer: scaler.clip_grad_norm_(optimizer, 1.0)):
+        with pytest.raises(RuntimeError, match="stepped|step"):
+            call(optimizer)
+        assert not weight.grad.is_coalesced()
