@@ -128,6 +128,13 @@ static gsc_status open_next(const char *dir, int folder, const char *name, gsc_g
     return make_generation(dir, name, next, out);
 }
 
+/* A child that was forked meanwhile has the folder open, too, and would keep it locked. */
+static void unlock_and_close(int folder)
+{
+    flock(folder, LOCK_UN);
+    close(folder);
+}
+
 static gsc_status lock_and_open(gsc_saving *saving)
 {
     if (flock(saving->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -150,7 +157,7 @@ gsc_status gsc_saving_begin(const char *dir, gsc_saving *out)
     if (status == GSC_OK)
         *out = saving;
     else
-        close(saving.folder);
+        unlock_and_close(saving.folder);
     return status;
 }
 
@@ -212,6 +219,6 @@ gsc_status gsc_saving_finish(gsc_saving *saving, const bool present[GSC_FILES], 
             status = gsc_folder_sync(saving->folder, saving->dir);
     }
     gsc_generation_close(&saving->generation);
-    close(saving->folder); /* and with it the lock */
+    unlock_and_close(saving->folder);
     return status;
 }

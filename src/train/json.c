@@ -1,26 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L /* uselocale */
 #include "train/json.h"
 
 #include <fenv.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* The C library's conversions of numbers go by the rounding mode, on x86 by that of the x87 unit, which fpenv.h leaves
- * alone; and they raise exceptions, which may trap. */
-static fenv_t enter_default_environment(void)
+/* What the C library's conversions of numbers go by: the rounding mode (on x86 that of the x87 unit, which fpenv.h
+ * leaves alone), traps of the exceptions that they raise, and the locale, of whose decimal point jansson knows one
+ * byte. */
+typedef struct environment {
+    fenv_t floats;
+    locale_t own, callers;
+} environment;
+
+static environment enter_default_environment(void)
 {
-    fenv_t caller;
-    fegetenv(&caller);
+    environment e = {.own = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    e.callers = uselocale(e.own); /* without one of its own the thread keeps the caller's */
+    fegetenv(&e.floats);
     fesetenv(FE_DFL_ENV);
-    return caller;
+    return e;
+}
+
+static void leave_default_environment(const environment *e)
+{
+    fesetenv(&e->floats);
+    uselocale(e->callers);
+    if (e->own)
+        freelocale(e->own);
 }
 
 gsc_status gsc_json_parse(const char *who, const char *text, size_t size, json_t **out)
 {
     json_error_t error;
-    fenv_t caller = enter_default_environment();
+    const environment e = enter_default_environment();
     json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    fesetenv(&caller);
+    leave_default_environment(&e);
     if (!value && error.text[0] == '\0') /* how jansson's parser tells that it has no memory */
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", who);
     if (!value)
@@ -46,9 +63,9 @@ static char *print(const json_t *value, size_t flags, size_t *size)
 
 char *gsc_json_print(const json_t *value, size_t flags, size_t *size)
 {
-    fenv_t caller = enter_default_environment();
+    const environment e = enter_default_environment();
     char *text = print(value, flags, size);
-    fesetenv(&caller);
+    leave_default_environment(&e);
     return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -14,8 +15,9 @@ static const rule_case adam = {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2
 
 /* The program's definitions take the place of the C library's. The call number `at`, from 1, is the one that is met. */
 static struct {
-    enum { PASS, KILL, KILL_HALFWAY, FAIL } mode;
+    enum { PASS, KILL, KILL_HALFWAY, FAIL, FORK } mode;
     int at, calls;
+    pid_t child; /* of FORK; it only waits */
 } fuse;
 
 enum { KILLED = 42 };
@@ -24,6 +26,12 @@ static bool fails(void)
 {
     if (fuse.mode == PASS || ++fuse.calls != fuse.at)
         return false;
+    if (fuse.mode == FORK) {
+        fuse.child = fork();
+        while (fuse.child == 0)
+            pause();
+        return false;
+    }
     if (fuse.mode != FAIL)
         _exit(KILLED);
     errno = ENOSPC;
@@ -220,12 +228,32 @@ static void a_call_that_fails_is_told_and_the_checkpoint_whole(void **state)
     assert_true(fail_everywhere(true) > 15);
 }
 
+static void a_child_forked_meanwhile_does_not_keep_the_folder_locked(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_create(&f, false);
+    fuse.calls = 0;
+    fuse.at = 3;
+    fuse.mode = FORK;
+    gsc_status first = gsc_checkpoint_save(f.dir, &f.new.checkpoint);
+    fuse.mode = PASS;
+    gsc_status second = gsc_checkpoint_save(f.dir, &f.new.checkpoint);
+    assert_true(fuse.child > 0);
+    assert_int_equal(kill(fuse.child, SIGKILL), 0);
+    assert_int_equal(waitpid(fuse.child, NULL, 0), fuse.child);
+    expect_ok(first);
+    expect_ok(second);
+    fixture_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_save_killed_anywhere_leaves_a_whole_checkpoint),
         cmocka_unit_test(the_first_save_killed_anywhere_leaves_none_or_a_whole_one),
         cmocka_unit_test(a_call_that_fails_is_told_and_the_checkpoint_whole),
+        cmocka_unit_test(a_child_forked_meanwhile_does_not_keep_the_folder_locked),
     };
     return cmocka_run_group_tests(tests, keep_folders_in_memory, NULL);
 }

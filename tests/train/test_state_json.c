@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include <float.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,24 +320,6 @@ static void unwritable_states_are_refused(void **state)
     gsc_free(NULL);
 }
 
-static void a_decimal_comma_changes_nothing(void **state)
-{
-    (void)state;
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8", "fr_FR"};
-    const char *found = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++)
-        found = setlocale(LC_ALL, names[i]);
-    if (!found || strcmp(localeconv()->decimal_point, ",") != 0) {
-        setlocale(LC_ALL, "C");
-        skip();
-    }
-    gsc_scaler_state written = standard_state();
-    assert_json(&written, "{" PYTORCH "}");
-    gsc_scaler_state read = parse("{" PYTORCH "}");
-    setlocale(LC_ALL, "C");
-    assert_states_equal(&read, &written);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,7 +338,6 @@ int main(void)
         cmocka_unit_test(what_is_no_object_is_refused),
         cmocka_unit_test(deep_and_huge_texts_are_refused),
         cmocka_unit_test(unwritable_states_are_refused),
-        cmocka_unit_test(a_decimal_comma_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
