@@ -28,6 +28,7 @@ static void note(int number)
 
 void interrupt_begin(void)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write, as a full disk is */
     struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART}, old;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < SIGNALS; i++)

@@ -4,7 +4,8 @@
 #define CLI_INTERRUPT_H
 
 /* From here on the first of them is only noted; any further one acts at once, as the system's default is. A signal that
- * the command was started with as ignored (nohup, a shell's background) stays so. */
+ * the command was started with as ignored (nohup, a shell's background) stays so. Files beyond the limit of their size
+ * (ulimit -f) end nothing: writing them fails. */
 void interrupt_begin(void);
 
 /* The number of the signal that was noted; 0: none. */
