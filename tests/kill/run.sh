@@ -1,11 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh GRADSCALER [KILLS]: kills training runs that save after every step, with SIGKILL at random moments. Each goes on
-# from what the kill left: a checkpoint that does not load ends the test, and no save can hide one, since the next save
-# comes after it was loaded. A run that came to its end must be the run that was never killed, to the last bit.
-gradscaler=$1
+# run.sh [GRADSCALER [KILLS]]: kills training runs that save after every step, with SIGKILL at random moments (the command
+# of build/release, 200 kills). Each goes on from what the kill left: a checkpoint that does not load ends the test, and
+# no save can hide one, since the next save comes after it was loaded. A run that came to its end must be the run that was
+# never killed, to the last bit.
+gradscaler=$(realpath "${1:-$(dirname "$0")/../../build/release/cli/gradscaler}")
+[ -x "$gradscaler" ] || { echo "usage: $0 [GRADSCALER [KILLS]]; there is no command $gradscaler" >&2; exit 2; }
 kills=${2:-200}
-most_ms=150 # from the start of the command to the kill; loading takes the first part of it
+most_ms=40        # from the first step that a command makes to its kill,
+most_ms_early=150 # or, of one in five, from its start
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -30,12 +33,22 @@ compare() {
 }
 # random BOUND: below it
 random() { echo $(($(od -An -N4 -tu4 /dev/urandom) % $1)); }
+lines() { wc -l 2>/dev/null <run/metrics.jsonl || echo 0; }
+wait_to_kill() {
+    if [ "$(random 5)" = 0 ]; then
+        sleep "0.$(printf %03d "$(random $most_ms_early)")"
+        return
+    fi
+    until [ "$(lines)" -gt "$before" ] || ! kill -0 $pid 2>/dev/null; do :; done
+    sleep "0.$(printf %03d "$(random $most_ms)")"
+}
 
 # shellcheck disable=SC2086
 "$gradscaler" train $options --out whole >out 2>err || fail "the run that is not killed"
 grep -q '"skipped"' whole/metrics.jsonl || fail "no step was skipped"
 done=0 saving=0 finished=0 early=0
 while [ "$done" -lt "$kills" ] || [ -e run ]; do
+    before=$(lines)
     if [ -e run/run.json ]; then
         "$gradscaler" train --resume run >out 2>err &
     else
@@ -44,7 +57,7 @@ while [ "$done" -lt "$kills" ] || [ -e run ]; do
     fi
     pid=$!
     if [ "$done" -lt "$kills" ]; then
-        sleep "0.$(printf %03d "$(random $most_ms)")"
+        wait_to_kill
         kill -KILL $pid 2>/dev/null
     fi
     wait $pid 2>/dev/null
@@ -64,5 +77,6 @@ while [ "$done" -lt "$kills" ] || [ -e run ]; do
     *) fail "exit code $code after $done kills" ;;
     esac
 done
+[ "$saving" -gt 0 ] || [ "$kills" -lt 50 ] || fail "no kill met a file that was being written"
 echo "$done kills, $saving of them while a file was being written, $early before the first checkpoint;" \
     "$finished runs came to their end, each as if never killed"
