@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L /* access */
 #include "checkpoint.h"
 
 #include "gradscaler/checkpoint.h"
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct sum_text {
     char text[17];
@@ -113,7 +115,7 @@ static gsc_status parse(const char *dir, const char *text, json_t **out)
     return *out ? GSC_OK : gsc_fail(GSC_ERR_MEMORY, "%s/run.json: no memory to read it", dir);
 }
 
-gsc_status checkpoint_read(const char *dir, json_t **record, const json_t **options)
+static gsc_status read_record(const char *dir, json_t **record, const json_t **options)
 {
     char *text;
     gsc_status status = gsc_checkpoint_read_run(dir, &text);
@@ -137,12 +139,48 @@ int64_t checkpoint_step(const char *dir)
 {
     json_t *record = NULL;
     const json_t *options;
-    if (checkpoint_read(dir, &record, &options) != GSC_OK)
+    if (read_record(dir, &record, &options) != GSC_OK)
         return -1;
     const json_t *step = json_object_get(json_object_get(record, "state"), "step");
     const int64_t found = json_is_integer(step) ? json_integer_value(step) : -1;
     json_decref(record);
     return found;
+}
+
+static bool is_in(const char *dir, const char *name)
+{
+    char path[PATH_SIZE];
+    return path_join(path, dir, name) == GSC_OK && access(path, F_OK) == 0;
+}
+
+/* A folder whose checkpoints are there but not the link to one of them, as copies have it that dropped the symbolic
+ * links. Then the later one is named. */
+static gsc_status check_link(const char *dir)
+{
+    static const char *const folders[] = {"checkpoint-0", "checkpoint-1"};
+    const char *found = NULL;
+    int64_t last = -1;
+    for (size_t i = 0; i < 2 && !is_in(dir, "run.json") && !is_in(dir, "checkpoint"); i++) {
+        char path[PATH_SIZE];
+        const int64_t step = path_join(path, dir, folders[i]) == GSC_OK ? checkpoint_step(path) : -1;
+        if (step > last) {
+            found = folders[i];
+            last = step;
+        }
+    }
+    if (!found)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE,
+                    "%s: %s has a checkpoint of step %" PRId64
+                    ", but the symbolic link 'checkpoint' to it is missing or broken; restore it with: ln -sfn %s "
+                    "%s/checkpoint",
+                    dir, found, last, found, dir);
+}
+
+gsc_status checkpoint_read(const char *dir, json_t **record, const json_t **options)
+{
+    gsc_status status = check_link(dir);
+    return status == GSC_OK ? read_record(dir, record, options) : status;
 }
 
 static gsc_status check_set(const char *dir, const char *what, const json_t *own, const data_sum *now)

@@ -6,7 +6,8 @@
 
 #include "run.h"
 
-/* After metrics.jsonl has been made last, so that no checkpoint is ahead of it. */
+/* After metrics.jsonl has been made last, so that no checkpoint is ahead of it. GSC_ERR_IO: it, or the folder, was
+ * removed or replaced; also all of the library's. */
 gsc_status checkpoint_save(const train_run *run, const run_state *state);
 
 /* What run.json says before anything is loaded: the options that the run is made by (options_record). Free *record with

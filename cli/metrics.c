@@ -146,7 +146,22 @@ gsc_status metrics_add(metrics *m, const metric *line)
     return write_all(m, text, (size_t)length);
 }
 
+/* Whether the path still leads to the file that is open and locked. */
+static bool is_named(const metrics *m)
+{
+    struct stat opened, named;
+    return fstat(m->descriptor, &opened) == 0 && stat(m->path, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
 gsc_status metrics_sync(const metrics *m)
 {
-    return fsync(m->descriptor) == 0 ? GSC_OK : io_error(m->path, "cannot be synced");
+    if (fsync(m->descriptor) != 0)
+        return io_error(m->path, "cannot be synced");
+    if (is_named(m)) /* last, since a sync may take long */
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_IO,
+                    "%s: the file, or its folder, was removed or replaced while the run was writing it; leave them in "
+                    "place until a run ends, and go on with --resume from where its last checkpoint is now",
+                    m->path);
 }

@@ -34,7 +34,7 @@ int64_t metrics_size(const metrics *m); /* in bytes */
 gsc_status metrics_resume(metrics *m, const char *from, int64_t step, int64_t *last);
 
 gsc_status metrics_add(metrics *m, const metric *line);
-/* Makes what was added last. */
+/* Makes what was added last. GSC_ERR_IO: it cannot, or the file was removed or replaced, and with it the lock. */
 gsc_status metrics_sync(const metrics *m);
 
 #endif

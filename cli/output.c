@@ -5,32 +5,45 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* All that a checkpoint would replace. Dangling links, which a run leaves that was killed before its first checkpoint,
- * count as absent. */
+#define RUN "run.json"
+
+static bool has(const char *dir, const char *name)
+{
+    char path[PATH_SIZE];
+    return path_join(path, dir, name) == GSC_OK && access(path, F_OK) == 0;
+}
+
+static gsc_status refuse_name(const char *dir, const char *name)
+{
+    if (!has(dir, name))
+        return GSC_OK;
+    if (strstr(name, RUN))
+        return gsc_fail(GSC_ERR_VALUE,
+                        "--out %s: the folder has a run already (%s); go on with it by --resume %s, or give another "
+                        "folder",
+                        dir, name, dir);
+    return gsc_fail(GSC_ERR_VALUE, "--out %s: the folder has a file '%s' already; give another folder", dir, name);
+}
+
+/* All that checkpoints would replace, also where no link leads to it. What a run leaves that was killed before its
+ * first checkpoint counts as absent: dangling links, and files without the last one, run.json, beside its metrics. */
 static gsc_status refuse_files(const char *dir)
 {
-    static const char *const names[] = {"run.json", "checkpoint", "model.safetensors", "optimizer.safetensors",
-                                        "scaler.json"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[PATH_SIZE];
-        gsc_status status = path_join(path, dir, names[i]);
-        if (status != GSC_OK)
-            return status;
-        if (access(path, F_OK) != 0)
-            continue;
-        if (i == 0)
-            return gsc_fail(GSC_ERR_VALUE,
-                            "--out %s: the folder has a run already; go on with it by --resume %s, or give another "
-                            "folder",
-                            dir, dir);
-        return gsc_fail(GSC_ERR_VALUE, "--out %s: the folder has a file '%s' already; give another folder", dir,
-                        names[i]);
-    }
-    return GSC_OK;
+    static const char *const folders[] = {"", "checkpoint-0/", "checkpoint-1/"};
+    static const char *const files[] = {RUN, "model.safetensors", "optimizer.safetensors", "scaler.json"};
+    gsc_status status = GSC_OK;
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < (i > 0 && has(dir, "metrics.jsonl") ? 1 : 4) && status == GSC_OK; k++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s%s", folders[i], files[k]);
+            status = refuse_name(dir, name);
+        }
+    return status == GSC_OK ? refuse_name(dir, "checkpoint") : status;
 }
 
 static gsc_status sync_folder(const char *path)

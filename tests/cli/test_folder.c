@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder of a new run outlasts a power failure: the folder above it, which has its name, is synced. */
+/* The folder of a new run outlasts a power failure: the folder above it, which has its name, is synced. What others do
+ * to a folder while a run goes on is told, and what they keep in one is not written over. */
 #define _DEFAULT_SOURCE /* syscall */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <sys/syscall.h>
 
 #include "expect.h"
+#include "metrics.h"
 #include "output.h"
 #include "temp_dir.h"
 
@@ -92,11 +94,72 @@ static void a_sync_that_fails_is_told(void **state)
     temp_dir_remove(above);
 }
 
+static void metrics_that_were_removed_or_replaced_are_told(void **state)
+{
+    (void)state;
+    char *above = temp_dir_create();
+    char *dir = strdup(temp_path(above, "run")), *other = strdup(temp_path(above, "other"));
+    char *file = strdup(temp_path(dir, "metrics.jsonl")), *away = strdup(temp_path(above, "away"));
+    output out;
+    watch("/", 0);
+    expect_ok(output_create(dir, &out));
+    expect_ok(metrics_sync(&out.metrics));
+
+    assert_int_equal(rename(file, away), 0);
+    expect_error(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced", "--resume");
+    temp_write(dir, "metrics.jsonl", "", 0);
+    expect_error(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
+    assert_int_equal(rename(away, file), 0);
+    expect_ok(metrics_sync(&out.metrics));
+
+    assert_int_equal(rename(dir, other), 0);
+    expect_error(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
+    create(dir);
+    expect_error(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
+    temp_dir_remove(dir);
+    assert_int_equal(symlink(other, temp_path(above, "run")), 0); /* a link to where it is now leads to the same file */
+    expect_ok(metrics_sync(&out.metrics));
+
+    assert_int_equal(remove(temp_path(above, "run")), 0);
+    output_close(&out);
+    temp_dir_remove(other);
+    temp_dir_remove(above);
+    free(file);
+    free(away);
+}
+
+/* A checkpoint that no link leads to, and folders of these names that are not ours. */
+static void no_file_in_a_folder_that_a_checkpoint_would_go_to_is_written_over(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {"checkpoint-0", "checkpoint-1"};
+    static const char *const files[] = {"run.json", "model.safetensors", "optimizer.safetensors", "scaler.json"};
+    output out;
+    for (size_t i = 0; i < 2; i++) {
+        char *dir = temp_dir_create(), *inner = strdup(temp_path(dir, folders[i]));
+        assert_int_equal(mkdir(inner, 0777), 0);
+        for (size_t k = 0; k < 4; k++) {
+            temp_write(inner, files[k], "", 0);
+            expect_error(GSC_ERR_VALUE, output_create(dir, &out), "--out", dir, folders[i], files[k], "already");
+            assert_int_equal(remove(temp_path(inner, files[k])), 0);
+        }
+        create(dir);
+        temp_write(inner, files[1], "", 0); /* beside metrics: of a first checkpoint that was cut off */
+        create(dir);
+        temp_write(inner, files[0], "", 0); /* of one that was not, but for its link */
+        expect_error(GSC_ERR_VALUE, output_create(dir, &out), "--resume", dir, folders[i], files[0], "already");
+        temp_dir_remove(inner);
+        temp_dir_remove(dir);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_folder_that_is_made_is_synced_into_the_one_above),
         cmocka_unit_test(a_sync_that_fails_is_told),
+        cmocka_unit_test(metrics_that_were_removed_or_replaced_are_told),
+        cmocka_unit_test(no_file_in_a_folder_that_a_checkpoint_would_go_to_is_written_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

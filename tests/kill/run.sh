@@ -49,7 +49,9 @@ grep -q '"skipped"' whole/metrics.jsonl || fail "no step was skipped"
 done=0 saving=0 finished=0 early=0
 while [ "$done" -lt "$kills" ] || [ -e run ]; do
     before=$(lines)
-    if [ -e run/run.json ]; then
+    # Killed between the first checkpoint's last file and the link to it: as --resume says.
+    [ -e run/run.json ] || [ ! -e run/checkpoint-0/run.json ] || ln -sfn checkpoint-0 run/checkpoint
+    if [ -e run/checkpoint/run.json ]; then
         "$gradscaler" train --resume run >out 2>err &
     else
         # shellcheck disable=SC2086

@@ -14,6 +14,7 @@ same() {
     steps_of "$2" >steps_2
     cmp steps_1 steps_2 && cmp "$1/model.safetensors" "$2/model.safetensors" && echo "$1 and $2: the same"
 }
+same_model() { cmp "$1/model.safetensors" "$2/model.safetensors" && echo "$1 and $2: the same model"; }
 
 run --data synthetic --steps 6 --lr-schedule constant --out six
 run --data synthetic --steps 9 --lr-schedule constant --out nine
@@ -46,6 +47,24 @@ run --data synthetic --steps 6 --out device
 # Where none can go on.
 run --resume nowhere
 run --resume lines
+
+# A copy without the symbolic links.
+cp -a six unlinked
+find unlinked -type l -exec rm {} +
+rm unlinked/metrics.jsonl
+before=$(cat unlinked/*/* | cksum)
+run --data synthetic --steps 6 --out unlinked
+run --resume unlinked
+[ "$before" = "$(cat unlinked/*/* | cksum)" ] && ls unlinked
+sh -c "$(sed -n 's/.*: \(ln .*\)/\1/p' err)"
+readlink unlinked/checkpoint
+run --resume unlinked --out relinked --steps 9
+same_model relinked nine
+mv unlinked/checkpoint-1 away
+run --resume unlinked
+rm unlinked/checkpoint-0/run.json
+run --resume unlinked
+run --data synthetic --steps 6 --out unlinked
 cp -r six torn
 head -c 100 six/run.json >torn/checkpoint/run.json
 run --resume torn
@@ -112,14 +131,31 @@ run --resume full
 summary whole --data synthetic --steps 500 --out whole
 same full whole
 
-# A folder that goes away.
-"$gradscaler" train --data synthetic --steps 10000000 --checkpoint-every 50 --out gone 2>err >out &
-until [ -s gone/metrics.jsonl ] || ! kill -0 $! 2>/dev/null; do sleep 0.02; done
+# What is taken away from a run, which stands still meanwhile, between two checkpoints: its folder; metrics.jsonl, and
+# with it the lock; the folder, with another in its place.
+freeze() {
+    "$gradscaler" train --data synthetic --steps 10000000 --checkpoint-every 2000 --out "$1" 2>err >out &
+    until [ -s "$1/metrics.jsonl" ] || ! kill -0 $! 2>/dev/null; do sleep 0.02; done
+    kill -STOP $!
+}
+go_on() {
+    kill -CONT $!
+    wait $!
+    echo "exit $?"
+    sed 's/step [0-9]*/step N/' err
+}
+freeze gone
 mv gone elsewhere
-wait $!
-echo "exit $?"
-cat err
+go_on
 [ -f elsewhere/run.json ] && echo 'the last checkpoint is there'
+freeze taken
+rm taken/metrics.jsonl
+go_on
+freeze swapped
+mv swapped swapped_away
+mkdir swapped
+go_on
+ls -A swapped
 
 # A folder that cannot be written. Root may write everywhere.
 if [ "$(id -u)" != 0 ]; then
