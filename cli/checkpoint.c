@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L /* access */
 #include "checkpoint.h"
 
 #include "gradscaler/checkpoint.h"
@@ -9,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct sum_text {
     char text[17];
@@ -147,12 +145,6 @@ int64_t checkpoint_step(const char *dir)
     return found;
 }
 
-static bool is_in(const char *dir, const char *name)
-{
-    char path[PATH_SIZE];
-    return path_join(path, dir, name) == GSC_OK && access(path, F_OK) == 0;
-}
-
 /* A folder whose checkpoints are there but not the link to one of them, as copies have it that dropped the symbolic
  * links. Then the later one is named. */
 static gsc_status check_link(const char *dir)
@@ -160,7 +152,7 @@ static gsc_status check_link(const char *dir)
     static const char *const folders[] = {"checkpoint-0", "checkpoint-1"};
     const char *found = NULL;
     int64_t last = -1;
-    for (size_t i = 0; i < 2 && !is_in(dir, "run.json") && !is_in(dir, "checkpoint"); i++) {
+    for (size_t i = 0; i < 2 && !path_exists(dir, "run.json") && !path_exists(dir, "checkpoint"); i++) {
         char path[PATH_SIZE];
         const int64_t step = path_join(path, dir, folders[i]) == GSC_OK ? checkpoint_step(path) : -1;
         if (step > last) {

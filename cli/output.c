@@ -12,15 +12,9 @@
 
 #define RUN "run.json"
 
-static bool has(const char *dir, const char *name)
-{
-    char path[PATH_SIZE];
-    return path_join(path, dir, name) == GSC_OK && access(path, F_OK) == 0;
-}
-
 static gsc_status refuse_name(const char *dir, const char *name)
 {
-    if (!has(dir, name))
+    if (!path_exists(dir, name))
         return GSC_OK;
     if (strstr(name, RUN))
         return gsc_fail(GSC_ERR_VALUE,
@@ -38,7 +32,7 @@ static gsc_status refuse_files(const char *dir)
     static const char *const files[] = {RUN, "model.safetensors", "optimizer.safetensors", "scaler.json"};
     gsc_status status = GSC_OK;
     for (size_t i = 0; i < 3; i++)
-        for (size_t k = 0; k < (i > 0 && has(dir, "metrics.jsonl") ? 1 : 4) && status == GSC_OK; k++) {
+        for (size_t k = 0; k < (i > 0 && path_exists(dir, "metrics.jsonl") ? 1 : 4) && status == GSC_OK; k++) {
             char name[64];
             snprintf(name, sizeof name, "%s%s", folders[i], files[k]);
             status = refuse_name(dir, name);
