@@ -51,14 +51,14 @@ test-safetensors:
 	@scripts/install run test python
 	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON
 	cmake --build $(BUILD) -j $(JOBS) --target gradscaler-cli safetensors_exchange
-	tests/safetensors/check $(BUILD)
+	tests/system/safetensors/check $(BUILD)
 
 prove:
 	@scripts/install run test
 	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON
 	cmake --build $(BUILD) -j $(JOBS) --target prove_kernels prove_sequences
-	$(BUILD)/tests/prove/prove_kernels
-	$(BUILD)/tests/model/prove_sequences
+	$(BUILD)/tests/proof/kernels/prove_kernels
+	$(BUILD)/tests/proof/sequences/prove_sequences
 
 fuzz:
 	@scripts/install run fuzz

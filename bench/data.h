@@ -3,8 +3,8 @@
 #ifndef GSC_BENCH_DATA_H
 #define GSC_BENCH_DATA_H
 
+#include "base/dtype_kind.h"
 #include "gradscaler/gradscaler.h"
-#include "kernels/kind.h"
 
 const char *bench_kind_name(gsc_kind kind); /* "float32" */
 DLDataType bench_kind_dtype(gsc_kind kind);

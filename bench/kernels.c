@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "data.h"
-#include "kernels/sweep.h"
+#include "gradients/sweep.h"
 #include "limits.h"
 #include "report.h"
 #include "sizes.h"

@@ -4,7 +4,7 @@
 #ifndef GSC_BENCH_LIMITS_H
 #define GSC_BENCH_LIMITS_H
 
-#include "kernels/kind.h"
+#include "base/dtype_kind.h"
 #include "measure.h"
 
 /* Contiguous elements; on several threads in equal parts, through gsc_parallel_run. */

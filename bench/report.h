@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
+#include "base/dtype_kind.h"
 #include "bench.h"
-#include "kernels/kind.h"
 #include "measure.h"
 
 typedef enum bench_sense {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command: its first argument says what to do. */
 #define _POSIX_C_SOURCE 200809L /* SIGPIPE */
-#include "message.h"
-#include "train.h"
+#include "common/message.h"
+#include "train/command.h"
 
 #include <signal.h>
 #include <stdio.h>

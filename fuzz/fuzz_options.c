@@ -3,7 +3,7 @@
  * in one line and sets nothing; a right one is silent, and means the same however values are attached to their options.
  */
 #define _POSIX_C_SOURCE 200809L /* fmemopen */
-#include "options.h"
+#include "train/options.h"
 
 #include <math.h>
 #include <stdlib.h>

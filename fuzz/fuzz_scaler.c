@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_scaler.c: the input is options and calls. Wrong options are refused; with right ones the scaler is compared with
- * the model of its rules (tests/model/) after every call: status, outputs and everything that can be seen. */
+ * the model of its rules (tests/proof/sequences/) after every call: status, outputs and everything that can be seen. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "model/trial.h"
 #include "support.h"
+#include "trial.h"
 
 enum { MAX_CALLS = 200 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/internal.h"
-#include "kernels/layout.h"
+#include "gradients/layout.h"
 
 typedef struct buffer_grad {
     DLTensor tensor;

@@ -7,8 +7,8 @@
 #define GSC_CORE_INTERNAL_H
 
 #include "base/fpenv.h"
+#include "gradients/list.h"
 #include "gradscaler/scaler.h"
-#include "kernels/gradlist.h"
 
 #define GSC_TRY(call)                                                                                                  \
     do {                                                                                                               \

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/internal.h"
-#include "kernels/scale.h"
+#include "gradients/scale.h"
 
 static gsc_status null_argument(const char *caller, const char *argument)
 {

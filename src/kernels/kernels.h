@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/kind.h"
+#include "base/dtype_kind.h"
 
 /* Elements that lie one after the other. Thousands of small tensors cost one call. */
 typedef struct gsc_run {

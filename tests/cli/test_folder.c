@@ -16,9 +16,9 @@
 #include <sys/syscall.h>
 
 #include "expect.h"
-#include "metrics.h"
-#include "output.h"
 #include "temp_dir.h"
+#include "train/metrics.h"
+#include "train/output.h"
 
 /* The program's definition takes the place of the C library's. */
 static struct {

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/fingerprint.h"
+
+#include <string.h>
+
+#define BATCH 500
+
+/* FNV-1a, over words of 32 bits instead of bytes: images are many. */
+#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+static uint64_t add_tensor(uint64_t sum, const DLTensor *tensor)
+{
+    size_t words = tensor->dtype.bits / 32;
+    for (int32_t i = 0; i < tensor->ndim; i++)
+        words *= (size_t)tensor->shape[i];
+    const char *data = tensor->data;
+    for (size_t i = 0; i < words; i++) {
+        uint32_t word;
+        memcpy(&word, data + i * sizeof word, sizeof word);
+        sum = (sum ^ word) * FNV_PRIME;
+    }
+    return sum;
+}
+
+static gsc_status sum_dataset(const gsc_dataset *dataset, data_sum *out)
+{
+    gsc_loader *loader;
+    gsc_status status = gsc_loader_create(dataset, BATCH, false, 0, &loader);
+    if (status != GSC_OK)
+        return status;
+    *out = (data_sum){.examples = (int64_t)gsc_dataset_count(dataset), .checksum = FNV_BASIS};
+    const DLTensor *x, *y;
+    while (gsc_loader_next(loader, &x, &y) > 0)
+        out->checksum = add_tensor(add_tensor(out->checksum, x), y);
+    gsc_loader_free(loader);
+    return GSC_OK;
+}
+
+gsc_status fingerprint_take(const train_task *task, fingerprint *out)
+{
+    *out = (fingerprint){0};
+    gsc_status status = sum_dataset(task->train, &out->train);
+    return status == GSC_OK && task->test ? sum_dataset(task->test, &out->test) : status;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/option_table.h"
+#include "train/model.h"
+
+#include <math.h>
+#include <stddef.h>
+
+const char *const precision_names[] = {"fp32", "fp16", "bf16", NULL};
+const char *const scaler_names[] = {"dynamic", "static", "off", NULL};
+static const char *const optimizer_names[] = {"sgd", "adam", "adamw", NULL};
+const char *const schedule_names[] = {"constant", "linear", NULL};
+
+/* float32's smallest normal and its largest number; the scaler rounds both to exactly those. */
+#define SCALE_LOW 1.1754943e-38
+#define SCALE_HIGH 3.4028235e38
+
+#define MODE(mode) (1u << (mode))
+#define MODES_SCALING (MODE(SCALER_DYNAMIC) | MODE(SCALER_STATIC))
+
+/* The kind of value, the field of train_options that it goes to, and what is allowed. */
+#define TEXT(name) .kind = &value_text, .field = offsetof(train_options, name)
+#define CHOICE(name, words) .kind = &value_choice, .field = offsetof(train_options, name), .range.choices = words
+#define REAL(name, from, to)                                                                                           \
+    .kind = &value_real, .field = offsetof(train_options, name), .range = {.low = from, .high = to}
+#define REAL_BETWEEN(name, from, to)                                                                                   \
+    .kind = &value_real, .field = offsetof(train_options, name), .range = {.low = from, .high = to, .open = true}
+#define INTEGER(name, from, to)                                                                                        \
+    .kind = &value_integer, .field = offsetof(train_options, name), .range = {.least = from, .most = to}
+#define FLAG(name) .field = offsetof(train_options, name)
+#define DEFAULT(text) .preset = {text, text}
+#define DEFAULTS(images, synthetic) .preset = {images, synthetic}
+
+const option option_table[OPTION_COUNT] = {
+    [OPTION_DATA] = {"data", "NAME|DIR", "fashion-mnist, synthetic, or a folder with MNIST's four files", TEXT(data),
+                     .on_resume = RESUME_FREE},
+    [OPTION_MODEL] = {"model", "NAME", "the network: mlp", CHOICE(model, model_names), DEFAULT("mlp")},
+    [OPTION_PRECISION] = {"precision", "NAME", "what matrix products compute in: fp32, fp16 or bf16",
+                          CHOICE(precision, precision_names), DEFAULT("fp16")},
+    [OPTION_SCALER] = {"scaler", "MODE", "loss scaling: dynamic, static (a fixed scale) or off",
+                       CHOICE(scaler, scaler_names), DEFAULT("dynamic")},
+    [OPTION_INIT_SCALE] = {"init-scale", "X", "the scale at the start", REAL(init_scale, SCALE_LOW, SCALE_HIGH),
+                           DEFAULT("65536"), .scaler_modes = MODES_SCALING},
+    [OPTION_GROWTH_FACTOR] = {"growth-factor", "X", "the scale grows by this factor",
+                              REAL_BETWEEN(growth_factor, 1, INFINITY), DEFAULT("2"),
+                              .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_BACKOFF_FACTOR] = {"backoff-factor", "X", "and shrinks by this one after an overflow",
+                               REAL_BETWEEN(backoff_factor, 0, 1), DEFAULT("0.5"),
+                               .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_GROWTH_INTERVAL] = {"growth-interval", "N", "steps in a row without overflow until the scale grows",
+                                INTEGER(growth_interval, 1, INT64_MAX), DEFAULT("50"),
+                                .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_MIN_SCALE] = {"min-scale", "X", "the scale never falls below this", REAL(min_scale, SCALE_LOW, SCALE_HIGH),
+                          DEFAULT("1.1754943e-38"), .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_MAX_SCALE] = {"max-scale", "X", "and never grows above this", REAL(max_scale, SCALE_LOW, SCALE_HIGH),
+                          DEFAULT("3.4028235e38"), .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_HYSTERESIS] = {"hysteresis", "N", "overflows until the scale shrinks", INTEGER(hysteresis, 1, INT32_MAX),
+                           DEFAULT("1"), .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_MAX_CONSECUTIVE_SKIPS] = {"max-consecutive-skips", "N", "give up after so many in a row; 0: never",
+                                      INTEGER(max_consecutive_skips, 0, INT64_MAX), DEFAULT("0"),
+                                      .scaler_modes = MODES_SCALING},
+    [OPTION_OPTIMIZER] = {"optimizer", "NAME", "sgd (momentum 0.9), adam or adamw", CHOICE(optimizer, optimizer_names),
+                          DEFAULTS("adam", "sgd")},
+    [OPTION_LR] = {"lr", "X", "learning rate", REAL(lr, 0, 1e6), DEFAULTS("1e-3", "0.05")},
+    [OPTION_LR_SCHEDULE] = {"lr-schedule", "NAME", "constant, or linear: falls to 0 at the end of the run",
+                            CHOICE(lr_schedule, schedule_names), DEFAULT("linear")},
+    [OPTION_BATCH] = {"batch", "N", "examples per step", INTEGER(batch, 1, 1000000), DEFAULTS("128", "256")},
+    [OPTION_EPOCHS] = {"epochs", "N", "passes over the training data", INTEGER(epochs, 1, 1000000), DEFAULTS("5", NULL),
+                       .on_resume = RESUME_LENGTH},
+    [OPTION_STEPS] = {"steps", "N", "stop after so many steps, skipped ones included", INTEGER(steps, 1, 1000000000000),
+                      DEFAULTS(NULL, "600"), .on_resume = RESUME_LENGTH},
+    [OPTION_CLIP_NORM] = {"clip-norm", "X", "clip the gradients' total norm to this (default: no clipping)",
+                          REAL_BETWEEN(clip_norm, 0, INFINITY), .images_only = true},
+    [OPTION_SEED] = {"seed", "N", "of the weights and of the order of the examples", INTEGER(seed, 0, INT64_MAX),
+                     DEFAULT("0")},
+    [OPTION_THREADS] = {"threads", "N", "threads to compute with; 0: one per core", INTEGER(threads, 0, 4096),
+                        DEFAULT("0"), .on_resume = RESUME_FREE},
+    [OPTION_OUT] = {"out", "DIR", "keep the run in this folder: checkpoint and metrics.jsonl", TEXT(out),
+                    .on_resume = RESUME_NOT},
+    [OPTION_RESUME] = {"resume", "DIR", "go on with the run in this folder", TEXT(resume), .on_resume = RESUME_NOT},
+    [OPTION_CHECKPOINT_EVERY] = {"checkpoint-every", "N", "steps from one checkpoint to the next (default: an epoch)",
+                                 INTEGER(checkpoint_every, 1, 1000000000000), .on_resume = RESUME_FREE},
+    [OPTION_JSON] = {"json", NULL, "print the summary as one JSON object", FLAG(json), .on_resume = RESUME_NOT},
+    [OPTION_HELP] = {"help", NULL, "print this page", FLAG(help), .on_resume = RESUME_NOT},
+};

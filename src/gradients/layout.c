@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gradients/layout.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/message.h"
+#include "gradients/overlap.h"
+
+/* No tensor spans more bytes, and sums of a few spans do not overflow. */
+#define MAX_SPAN (INT64_MAX / 8)
+
+enum { PLACE_SIZE = 256 };
+
+const char *gsc_place_text(const gsc_place *place, char *text, size_t size)
+{
+    int used = snprintf(text, size, "%s: %s", place->caller, place->what);
+    if (place->listed && used >= 0 && (size_t)used < size) {
+        char *rest = text + used;
+        size_t left = size - (size_t)used;
+        if (place->name)
+            snprintf(rest, left, " %zu (\"%s\")", place->index, place->name);
+        else
+            snprintf(rest, left, " %zu", place->index);
+    }
+    return text;
+}
+
+/* Fails with the place in front of the message. Out of the way of what succeeds. */
+__attribute__((cold, noinline)) GSC_PRINTF(3, 4) static gsc_status
+    refuse(const gsc_place *place, gsc_status status, const char *format, ...)
+{
+    char where[PLACE_SIZE], text[GSC_MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return gsc_fail(status, "%s %s", gsc_place_text(place, where, sizeof where), text);
+}
+
+bool gsc_kind_of(DLDataType dtype, gsc_kind *kind)
+{
+    if (dtype.lanes != 1)
+        return false;
+    if (dtype.code == kDLFloat && (dtype.bits == 32 || dtype.bits == 64 || dtype.bits == 16))
+        *kind = dtype.bits == 32 ? GSC_F32 : dtype.bits == 64 ? GSC_F64 : GSC_F16;
+    else if (dtype.code == kDLBfloat && dtype.bits == 16)
+        *kind = GSC_BF16;
+    else
+        return false;
+    return true;
+}
+
+/* In words, as frameworks call it. By the codes' numbers: dlpack.h has names from bool on only in later versions. */
+static void name_dtype(DLDataType dtype, char *text, size_t size)
+{
+    static const char *const sized[] = {"int", "uint", "float", "opaque", "bfloat", "complex"};
+    static const char *const whole[] = {"bool",           "float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz",
+                                        "float8_e4m3fn",  "float8_e4m3fnuz", "float8_e5m2",   "float8_e5m2fnuz",
+                                        "float8_e8m0fnu", "float6_e2m3fn",   "float6_e3m2fn", "float4_e2m1fn"};
+    const size_t n_sized = sizeof sized / sizeof *sized, n_whole = sizeof whole / sizeof *whole;
+    if (dtype.code < n_sized)
+        snprintf(text, size, "%s%d", sized[dtype.code], dtype.bits);
+    else if (dtype.code - n_sized < n_whole)
+        snprintf(text, size, "%s", whole[dtype.code - n_sized]);
+    else
+        snprintf(text, size, "with code %d and %d bits", dtype.code, dtype.bits);
+}
+
+static gsc_status check_dtype(DLDataType dtype, const gsc_view_rules *rules, const gsc_place *place, gsc_kind *kind)
+{
+    if (dtype.code == kDLComplex)
+        return refuse(place, GSC_ERR_UNSUPPORTED,
+                      "is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
+                      "real view of it",
+                      dtype.bits);
+    if (!gsc_kind_of(dtype, kind)) {
+        char name[64];
+        name_dtype(dtype, name, sizeof name);
+        return refuse(place, GSC_ERR_VALUE,
+                      "has dtype %s, %d lane%s; allowed are float32, float64, bfloat16 and float16 with 1 lane", name,
+                      dtype.lanes, dtype.lanes == 1 ? "" : "s");
+    }
+    if (*kind == GSC_F16 && !rules->allow_fp16)
+        return refuse(place, GSC_ERR_VALUE,
+                      "is float16; keep the parameters (and so their gradients) in float32 and run only the "
+                      "forward pass in float16, or set allow_fp16_grads");
+    return GSC_OK;
+}
+
+/* Counts the elements; 0 where a size is 0, whatever the others are. */
+static gsc_status check_shape(const DLTensor *tensor, const gsc_place *place, size_t element_size, size_t *count)
+{
+    if (tensor->ndim < 0 || tensor->ndim > GSC_MAX_NDIM)
+        return refuse(place, GSC_ERR_VALUE, "has ndim %d; allowed are 0 to %d", (int)tensor->ndim, GSC_MAX_NDIM);
+    if (tensor->ndim > 0 && !tensor->shape)
+        return refuse(place, GSC_ERR_VALUE, "has ndim %d but shape is NULL", (int)tensor->ndim);
+    bool empty = false, overflow = false;
+    int64_t product = 1;
+    for (int d = 0; d < tensor->ndim; d++) {
+        if (tensor->shape[d] < 0)
+            return refuse(place, GSC_ERR_VALUE, "has shape[%d] = %" PRId64 "; sizes are 0 or more", d,
+                          tensor->shape[d]);
+        empty |= tensor->shape[d] == 0;
+        overflow |= __builtin_mul_overflow(product, tensor->shape[d], &product);
+    }
+    int64_t bytes;
+    overflow |= __builtin_mul_overflow(product, (int64_t)element_size, &bytes);
+    if (!empty && (overflow || bytes > MAX_SPAN))
+        return refuse(place, GSC_ERR_VALUE, "has a shape with more elements than memory can hold");
+    *count = empty ? 0 : (size_t)product;
+    return GSC_OK;
+}
+
+static gsc_status check_data(const DLTensor *tensor, const gsc_place *place, size_t element_size, size_t count,
+                             char **start)
+{
+    if (!tensor->data)
+        return refuse(place, GSC_ERR_VALUE, "has elements but data is NULL");
+    uintptr_t address, end;
+    if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset, &address) ||
+        __builtin_add_overflow(address, count * element_size, &end))
+        return refuse(place, GSC_ERR_VALUE,
+                      "has data %p, byte_offset %" PRIu64 " and %zu elements: they reach past the end of memory",
+                      tensor->data, tensor->byte_offset, count);
+    if ((address & (element_size - 1)) != 0)
+        return refuse(place, GSC_ERR_VALUE,
+                      "begins at %p (data + byte_offset), which is not aligned for its elements of %zu bytes",
+                      (void *)address, element_size);
+    *start = (char *)address;
+    return GSC_OK;
+}
+
+static bool is_compact(const DLTensor *tensor)
+{
+    if (!tensor->strides)
+        return true;
+    int64_t expected = 1;
+    for (int d = tensor->ndim - 1; d >= 0; d--) {
+        if (tensor->shape[d] != 1 && tensor->strides[d] != expected)
+            return false;
+        expected *= tensor->shape[d];
+    }
+    return true;
+}
+
+/* Elements lie within MAX_SPAN bytes on either side of the first, and inside the address space. */
+static bool span_fits(const DLTensor *tensor, const char *start, size_t element_size)
+{
+    int64_t below = 0, above = 0;
+    for (int d = 0; d < tensor->ndim; d++) {
+        int64_t reach, *side = tensor->strides[d] < 0 ? &below : &above;
+        if (__builtin_mul_overflow(tensor->shape[d] - 1, tensor->strides[d], &reach) ||
+            __builtin_add_overflow(*side, reach, side))
+            return false;
+    }
+    int64_t limit = MAX_SPAN / (int64_t)element_size;
+    return below >= -limit && above < limit && (uintptr_t)start >= (uintptr_t)(-below) * element_size &&
+           (uintptr_t)above * element_size < UINTPTR_MAX - (uintptr_t)start - element_size;
+}
+
+/* Apart, so that compact tensors do not pay for its stack. */
+__attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor, const gsc_view_rules *rules,
+                                                          const gsc_place *place, gsc_view *view)
+{
+    if (!span_fits(tensor, view->start, gsc_kind_size(view->kind)))
+        return refuse(place, GSC_ERR_VALUE, "has strides that reach beyond memory");
+    gsc_layout layout;
+    gsc_layout_collapse(tensor, view->kind, &layout);
+    view->start = layout.data;
+    view->dense = layout.ndim == 1 && layout.stride[0] == 1;
+    gsc_overlap overlap = rules->writes ? gsc_self_overlap(&layout) : GSC_DISJOINT;
+    if (overlap == GSC_OVERLAPPING)
+        return refuse(place, GSC_ERR_VALUE,
+                      "has strides that reach an element more than once, and it would be written; make a "
+                      "compact copy of it");
+    if (overlap == GSC_UNDECIDED)
+        return refuse(place, GSC_ERR_VALUE,
+                      "has strides too irregular to tell whether they reach an element more than once, and it "
+                      "would be written; make a compact copy of it");
+    return GSC_OK;
+}
+
+gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, const gsc_place *place, gsc_view *out)
+{
+    gsc_status status = check_dtype(tensor->dtype, rules, place, &out->kind);
+    if (status != GSC_OK)
+        return status;
+    if (tensor->device.device_type != kDLCPU) {
+        return refuse(place, GSC_ERR_DEVICE, "is on device type %d; served is the CPU (type %d)",
+                      (int)tensor->device.device_type, (int)kDLCPU);
+    }
+    size_t element_size = gsc_kind_size(out->kind);
+    out->tensor = tensor;
+    out->start = NULL;
+    out->dense = true;
+    status = check_shape(tensor, place, element_size, &out->count);
+    if (status == GSC_OK && out->count > 0)
+        status = check_data(tensor, place, element_size, out->count, &out->start);
+    if (status == GSC_OK && out->count > 0 && !is_compact(tensor))
+        status = check_strides(tensor, rules, place, out);
+    return status;
+}
+
+/* Dimensions with more than one element, innermost first. */
+static void take_dimensions(const DLTensor *tensor, gsc_kind kind, gsc_layout *out)
+{
+    out->data = (char *)((uintptr_t)tensor->data + tensor->byte_offset);
+    out->kind = kind;
+    out->ndim = 0;
+    int64_t compact = 1;
+    for (int d = tensor->ndim - 1; d >= 0; d--) {
+        int64_t size = tensor->shape[d];
+        if (size != 1) {
+            out->shape[out->ndim] = size;
+            out->stride[out->ndim++] = tensor->strides ? tensor->strides[d] : compact;
+        }
+        compact *= size;
+    }
+}
+
+static void merge_dimensions(gsc_layout *layout)
+{
+    if (layout->ndim == 0) {
+        layout->ndim = 1;
+        layout->shape[0] = 1;
+        layout->stride[0] = 1;
+        return;
+    }
+    int last = 0;
+    for (int d = 1; d < layout->ndim; d++) {
+        if (layout->stride[d] == layout->stride[last] * layout->shape[last]) {
+            layout->shape[last] *= layout->shape[d];
+        } else {
+            last++;
+            layout->shape[last] = layout->shape[d];
+            layout->stride[last] = layout->stride[d];
+        }
+    }
+    layout->ndim = last + 1;
+}
+
+void gsc_layout_logical(const DLTensor *tensor, gsc_kind kind, gsc_layout *out)
+{
+    take_dimensions(tensor, kind, out);
+    merge_dimensions(out);
+}
+
+static void flip_negative_strides(gsc_layout *layout)
+{
+    for (int d = 0; d < layout->ndim; d++) {
+        if (layout->stride[d] >= 0)
+            continue;
+        layout->data += (layout->shape[d] - 1) * layout->stride[d] * (int64_t)gsc_kind_size(layout->kind);
+        layout->stride[d] = -layout->stride[d];
+    }
+}
+
+/* Zero strides sort as the greatest, so that rows are as long as they can be. */
+static bool strides_ascend(int64_t inner, int64_t outer) { return (uint64_t)inner - 1 <= (uint64_t)outer - 1; }
+
+static void sort_by_stride(gsc_layout *layout)
+{
+    for (int d = 1; d < layout->ndim; d++) {
+        int64_t shape = layout->shape[d], stride = layout->stride[d];
+        int place = d;
+        for (; place > 0 && !strides_ascend(layout->stride[place - 1], stride); place--) {
+            layout->shape[place] = layout->shape[place - 1];
+            layout->stride[place] = layout->stride[place - 1];
+        }
+        layout->shape[place] = shape;
+        layout->stride[place] = stride;
+    }
+}
+
+void gsc_layout_collapse(const DLTensor *tensor, gsc_kind kind, gsc_layout *out)
+{
+    take_dimensions(tensor, kind, out);
+    flip_negative_strides(out);
+    sort_by_stride(out);
+    merge_dimensions(out);
+}

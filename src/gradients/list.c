@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gradients/list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gradients/sweep.h"
+
+void gsc_gradlist_init(gsc_gradlist *list)
+{
+    list->complete = list->capacity = list->sums_capacity = 0;
+    list->more_views = NULL;
+    list->more_runs = NULL;
+    list->table = NULL;
+    list->more_sums = NULL;
+}
+
+static gsc_status reserve_views(gsc_gradlist *list, size_t n)
+{
+    size_t capacity = (size_t)2 * GSC_FEW, bytes_per_tensor = sizeof(gsc_view);
+    while (capacity < n && capacity <= SIZE_MAX / 2 / bytes_per_tensor)
+        capacity *= 2;
+    gsc_view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);
+    gsc_run *runs = views ? malloc(capacity * sizeof *runs) : NULL;
+    size_t *table = runs ? malloc(2 * capacity * sizeof *table) : NULL;
+    if (!table) {
+        free(views);
+        free(runs);
+        return gsc_fail(GSC_ERR_MEMORY, "out of memory for a list of %zu gradients", n);
+    }
+    free(list->more_views);
+    free(list->more_runs);
+    free(list->table);
+    list->more_views = views;
+    list->more_runs = runs;
+    list->table = table;
+    list->capacity = capacity;
+    return GSC_OK;
+}
+
+static void begin_anew(gsc_gradlist *list)
+{
+    list->same = false;
+    list->count = list->elements = list->run_count = 0;
+    list->plain = list->ascending = true;
+}
+
+gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n)
+{
+    list->last = list->complete;
+    list->complete = 0;
+    list->same = list->last > 0;
+    list->count = 0;
+    if (n > GSC_FEW && n > list->capacity) {
+        gsc_status status = reserve_views(list, n);
+        if (status != GSC_OK)
+            return status;
+        list->same = false;
+    }
+    list->views = list->more_views ? list->more_views : list->few_views;
+    list->runs = list->more_views ? list->more_runs : list->few_runs;
+    if (!list->same)
+        begin_anew(list);
+    return GSC_OK;
+}
+
+static inline void add_run(gsc_gradlist *list, const gsc_view *view)
+{
+    list->plain = list->plain && view->dense && view->kind == list->views[0].kind;
+    gsc_run *next = &list->runs[list->run_count];
+    if (list->run_count > 0 && (char *)next[-1].data + next[-1].count * gsc_kind_size(view->kind) == view->start) {
+        next[-1].count += view->count;
+        return;
+    }
+    *next = (gsc_run){view->start, view->count};
+    list->run_count++;
+}
+
+/* Takes up the view that lies in the next place of the list. */
+static inline gsc_status take_up(gsc_gradlist *list, const char *caller)
+{
+    gsc_view *view = &list->views[list->count];
+    size_t elements;
+    if (__builtin_add_overflow(list->elements, view->count, &elements))
+        return gsc_fail(GSC_ERR_VALUE, "%s: the gradients have more than 2^64 elements in all", caller);
+    view->first_element = list->elements;
+    list->elements = elements;
+    list->ascending = list->ascending && (list->count == 0 || view[-1].start < view->start);
+    add_run(list, view);
+    list->count++;
+    return GSC_OK;
+}
+
+/* The first views have turned out to be all that is left of what the list was. */
+__attribute__((noinline)) static void take_up_again(gsc_gradlist *list)
+{
+    size_t count = list->count;
+    begin_anew(list);
+    while (list->count < count)
+        (void)take_up(list, ""); /* a part of what was no more than 2^64 elements */
+}
+
+__attribute__((noinline)) static gsc_status add_unusual(gsc_gradlist *list, const DLTensor *tensor, size_t index,
+                                                        const char *name, const gsc_gradlist_rules *rules)
+{
+    const gsc_place place = {.caller = rules->caller, .what = "gradient", .listed = true, .index = index, .name = name};
+    const gsc_view_rules view_rules = {.writes = rules->writes, .allow_fp16 = rules->allow_fp16};
+    gsc_view *view = &list->views[list->count];
+    gsc_status status = gsc_view_check(tensor, &view_rules, &place, view);
+    return status == GSC_OK && view->count > 0 ? take_up(list, rules->caller) : status;
+}
+
+static inline gsc_status add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const gsc_gradlist_rules *rules)
+{
+    if (!tensor)
+        return GSC_OK;
+    gsc_view *view = &list->views[list->count];
+    if (list->same) {
+        if (list->count < list->last && gsc_view_is_still(view, tensor)) {
+            list->count++;
+            return GSC_OK;
+        }
+        take_up_again(list);
+    }
+    if (gsc_view_usual(tensor, view))
+        return take_up(list, rules->caller);
+    return add_unusual(list, tensor, index, NULL, rules);
+}
+
+gsc_status gsc_gradlist_add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const gsc_gradlist_rules *rules)
+{
+    return add(list, tensor, index, rules);
+}
+
+gsc_status gsc_gradlist_add_each(gsc_gradlist *list, size_t n, const gsc_gradlist_source *source,
+                                 const gsc_gradlist_rules *rules)
+{
+    for (size_t i = 0; i < n; i++) {
+        const DLTensor *tensor = source->tensor(source->self, i);
+        if (add(list, tensor, i, rules) == GSC_OK)
+            continue;
+        /* The name is asked for only now that the message needs it. */
+        const char *name = source->name ? source->name(source->self, i) : NULL;
+        return add_unusual(list, tensor, i, name, rules);
+    }
+    return GSC_OK;
+}
+
+static bool same_layout(const gsc_view *a, const gsc_view *b)
+{
+    if (a->dense)
+        return true;
+    gsc_layout one, other;
+    gsc_layout_collapse(a->tensor, a->kind, &one);
+    gsc_layout_collapse(b->tensor, b->kind, &other);
+    size_t bytes = (size_t)one.ndim * sizeof one.shape[0];
+    return one.ndim == other.ndim && memcmp(one.shape, other.shape, bytes) == 0 &&
+           memcmp(one.stride, other.stride, bytes) == 0;
+}
+
+static bool same_elements(const gsc_view *a, const gsc_view *b)
+{
+    return a->start == b->start && a->count == b->count && a->kind == b->kind && a->dense == b->dense &&
+           same_layout(a, b);
+}
+
+static size_t hash_address(const void *address)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
+    return (size_t)(bits >> 32);
+}
+
+/* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. */
+static void drop_duplicates(gsc_gradlist *list)
+{
+    size_t few[2 * GSC_FEW], *table = list->table ? list->table : few, mask = 2 * GSC_FEW - 1;
+    while (mask + 1 < 2 * list->count)
+        mask = 2 * mask + 1;
+    memset(table, 0, (mask + 1) * sizeof *table);
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const gsc_view *view = &list->views[i];
+        size_t slot = hash_address(view->start) & mask;
+        while (table[slot] != 0 && !same_elements(view, &list->views[table[slot] - 1]))
+            slot = (slot + 1) & mask;
+        if (table[slot] != 0)
+            continue;
+        list->views[kept++] = *view;
+        table[slot] = kept;
+    }
+    if (kept == list->count)
+        return;
+    list->count = kept;
+    take_up_again(list);
+}
+
+static void place_blocks(gsc_gradlist *list)
+{
+    list->blocks = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        list->views[i].first_block = list->blocks;
+        list->blocks += gsc_blocks(list->views[i].count);
+    }
+}
+
+static gsc_status reserve_sums(gsc_gradlist *list)
+{
+    size_t blocks = list->blocks;
+    if (blocks > GSC_FEW && blocks > list->sums_capacity) {
+        gsc_partial *sums = blocks <= SIZE_MAX / sizeof *sums ? malloc(blocks * sizeof *sums) : NULL;
+        if (!sums)
+            return gsc_fail(GSC_ERR_MEMORY, "out of memory for the norm of %zu elements", list->elements);
+        free(list->more_sums);
+        list->more_sums = sums;
+        list->sums_capacity = blocks;
+    }
+    list->sums = list->more_sums ? list->more_sums : list->few_sums;
+    return GSC_OK;
+}
+
+/* Identical views begin at the same element, so starts that ascend prove that there are none. */
+gsc_status gsc_gradlist_finish(gsc_gradlist *list, bool want_norm)
+{
+    if (list->same && list->count < list->last)
+        take_up_again(list);
+    if (!list->same && !list->ascending)
+        drop_duplicates(list);
+    list->complete = list->count;
+    if (!want_norm)
+        return GSC_OK;
+    place_blocks(list);
+    return reserve_sums(list);
+}
+
+void gsc_gradlist_free(gsc_gradlist *list)
+{
+    free(list->more_views);
+    free(list->more_runs);
+    free(list->table);
+    free(list->more_sums);
+    gsc_gradlist_init(list);
+    list->count = 0;
+}
+
+gsc_finding gsc_gradlist_scan(const gsc_gradlist *list, gsc_kernel *const *kernels, double factor, bool stores)
+{
+    uint64_t max_bits[GSC_KINDS];
+    const gsc_sweep sweep = {
+        .list = list, .kernels = kernels, .factor = {factor, factor, factor, factor}, .stores = stores};
+    gsc_sweep_run(&sweep, max_bits);
+    return gsc_finding_from_bits(max_bits);
+}
+
+gsc_finding gsc_gradlist_check(const gsc_gradlist *list, double r)
+{
+    return gsc_gradlist_scan(list, gsc_kernels()->check, r, false);
+}
+
+gsc_finding gsc_gradlist_unscale(const gsc_gradlist *list, double r)
+{
+    /* A product with 1 would make signalling NaNs quiet. */
+    return r == 1.0 ? gsc_gradlist_check(list, r) : gsc_gradlist_scan(list, gsc_kernels()->unscale, r, true);
+}
+
+void gsc_gradlist_multiply(const gsc_gradlist *list, double factor) { (void)gsc_gradlist_unscale(list, factor); }

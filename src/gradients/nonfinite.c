@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* census.c: which elements are not finite, in row-major order: what a report says after an overflow. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "gradients/sweep.h"
+
+/* One tensor on all threads. */
+typedef struct census {
+    const gsc_layout *layout; /* logical */
+    size_t count, elements_per_task;
+    double r;
+    atomic_uint_least64_t infs, nans, first;
+} census;
+
+static void keep_least(atomic_uint_least64_t *least, uint64_t value)
+{
+    uint64_t seen = atomic_load(least);
+    while (value < seen && !atomic_compare_exchange_weak(least, &seen, value))
+        ;
+}
+
+static void count_block(census *all, size_t first, size_t count)
+{
+    _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
+    const gsc_layout *layout = all->layout;
+    gsc_run run = {packed, count};
+    if (layout->ndim == 1 && layout->stride[0] == 1)
+        run.data = layout->data + first * gsc_kind_size(layout->kind);
+    else
+        gsc_layout_pack(layout, first, count, packed);
+    const gsc_kernel_table *kernels = gsc_kernels();
+    if (kernels->check[layout->kind](&run, 1, all->r, NULL) < gsc_kind_infinity(layout->kind))
+        return; /* as nearly all are, and a check is faster than a count */
+    gsc_partial found;
+    kernels->count[layout->kind](&run, 1, all->r, &found);
+    atomic_fetch_add(&all->infs, found.counts.infs);
+    atomic_fetch_add(&all->nans, found.counts.nans);
+    keep_least(&all->first, first + found.counts.first);
+}
+
+static void count_task(void *ctx, size_t index)
+{
+    census *all = ctx;
+    size_t first = index * all->elements_per_task;
+    size_t end = all->count - first > all->elements_per_task ? first + all->elements_per_task : all->count;
+    for (; first < end; first += GSC_BLOCK)
+        count_block(all, first, end - first < GSC_BLOCK ? end - first : GSC_BLOCK);
+}
+
+/* Any size, any strides. */
+static bool count_large(const gsc_view *view, double r, gsc_census *out)
+{
+    gsc_layout layout;
+    gsc_layout_logical(view->tensor, view->kind, &layout);
+    census all = {.layout = &layout, .count = view->count, .r = r};
+    atomic_store(&all.first, view->count);
+    gsc_parallel_run(gsc_task_split(view->count, &all.elements_per_task), count_task, &all);
+    if (all.infs + all.nans == 0)
+        return false;
+    *out = (gsc_census){.inf_count = all.infs, .nan_count = all.nans, .first_index = all.first};
+    return true;
+}
+
+/* Neighbours in memory become one run. Returns how many there are. */
+static size_t join(const gsc_run *runs, size_t n, size_t element_size, gsc_run *joined)
+{
+    size_t count = 0;
+    const char *end = NULL;
+    for (size_t k = 0; k < n; k++) {
+        if (runs[k].count == 0)
+            continue;
+        if (count > 0 && runs[k].data == end)
+            joined[count - 1].count += runs[k].count;
+        else
+            joined[count++] = runs[k];
+        end = (const char *)runs[k].data + runs[k].count * element_size;
+    }
+    return count;
+}
+
+static bool is_small(const gsc_view *view) { return view->dense && view->count < GSC_ALONE; }
+
+/* How many small tensors of one kind come next. */
+static size_t small_ones(const gsc_view *views, size_t n)
+{
+    size_t count = 0;
+    while (count < n && is_small(&views[count]) && views[count].kind == views[0].kind)
+        count++;
+    return count;
+}
+
+/* After an overflow in one of thousands, a share in one check is all that most of them need. */
+static bool count_small(const gsc_view *views, size_t n, double r, bool expected, gsc_census *out)
+{
+    gsc_run runs[GSC_CENSUS_MOST], joined[GSC_CENSUS_MOST];
+    gsc_partial found[GSC_CENSUS_MOST];
+    const gsc_kernel_table *kernels = gsc_kernels();
+    const gsc_kind kind = views[0].kind;
+    for (size_t k = 0; k < n; k++)
+        runs[k] = (gsc_run){views[k].start, views[k].count};
+    if (!expected &&
+        kernels->check[kind](joined, join(runs, n, gsc_kind_size(kind), joined), r, NULL) < gsc_kind_infinity(kind))
+        return false;
+    kernels->count[kind](runs, n, r, found);
+    bool any = false;
+    for (size_t k = 0; k < n; k++) {
+        if (found[k].counts.infs + found[k].counts.nans == 0)
+            continue;
+        any = true;
+        if (gsc_usual_count(views[k].tensor) > 0) /* in row-major order */
+            out[k] = (gsc_census){.inf_count = found[k].counts.infs,
+                                  .nan_count = found[k].counts.nans,
+                                  .first_index = found[k].counts.first};
+        else
+            count_large(&views[k], r, &out[k]);
+    }
+    return any;
+}
+
+void gsc_census_view(const DLTensor *tensor, gsc_view *out)
+{
+    const gsc_view_rules rules = {.writes = false, .allow_fp16 = true};
+    const gsc_place place = {.caller = "gsc_census_view", .what = "tensor"};
+    if (!tensor || (!gsc_view_usual(tensor, out) && gsc_view_check(tensor, &rules, &place, out) != GSC_OK))
+        *out = (gsc_view){.dense = true};
+}
+
+bool gsc_census_take(const gsc_view *views, size_t n, double r, bool expected, gsc_census *out)
+{
+    bool any = false;
+    memset(out, 0, n * sizeof *out);
+    for (size_t i = 0; i < n;) {
+        size_t small = small_ones(views + i, n - i);
+        any |= small > 0 ? count_small(views + i, small, r, expected, out + i) : count_large(&views[i], r, &out[i]);
+        i += small > 0 ? small : 1;
+    }
+    return any;
+}

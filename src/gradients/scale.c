@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gradients/scale.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gradients/overlap.h"
+#include "gradients/sweep.h"
+
+enum {
+    CHUNK = 1024,         /* elements that a kernel finds in the first cache right after they were copied */
+    LEAST_FOR_KERNEL = 16 /* elements that are worth a kernel's start; losses mostly have one */
+};
+
+/* Where a pair stands, in words: made only for a message, since scaling a loss costs less than printing. */
+typedef struct pair_text {
+    char text[64];
+} pair_text;
+
+static pair_text describe_pair(const gsc_place *pair)
+{
+    pair_text where;
+    if (pair->listed)
+        snprintf(where.text, sizeof where.text, "%s: pair %zu", pair->caller, pair->index);
+    else
+        snprintf(where.text, sizeof where.text, "%s", pair->caller);
+    return where;
+}
+
+/* Of two with one ndim: which dimension differs; ndim where none does. */
+static int different_dimension(const DLTensor *a, const DLTensor *b)
+{
+    int d = 0;
+    while (d < a->ndim && a->shape[d] == b->shape[d])
+        d++;
+    return d;
+}
+
+static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const gsc_place *pair)
+{
+    if (in->ndim != out->ndim)
+        return gsc_fail(GSC_ERR_VALUE, "%s: in has ndim %d, out has %d; allowed is the same shape",
+                        describe_pair(pair).text, (int)in->ndim, (int)out->ndim);
+    int d = different_dimension(in, out);
+    if (d == in->ndim)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: in has shape[%d] = %lld, out has %lld; allowed is the same shape",
+                    describe_pair(pair).text, d, (long long)in->shape[d], (long long)out->shape[d]);
+}
+
+static bool is_wider(gsc_kind out, gsc_kind in)
+{
+    return (out == GSC_F32 || out == GSC_F64) && gsc_kind_size(out) > gsc_kind_size(in);
+}
+
+static gsc_status check_kinds(gsc_kind in, gsc_kind out, const gsc_place *pair)
+{
+    static const char *const names[GSC_KINDS] = {"float32", "float64", "bfloat16", "float16"};
+    if (in == out || is_wider(out, in))
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: in is %s, out is %s; allowed for out are the dtype of in and wider floats",
+                    describe_pair(pair).text, names[in], names[out]);
+}
+
+static int64_t stride_of(const DLTensor *tensor, int d, int64_t compact)
+{
+    return tensor->strides ? tensor->strides[d] : compact;
+}
+
+/* Of one shape: whether each element of a is the same element of b. */
+static bool same_view(const gsc_view *a, const gsc_view *b)
+{
+    if (a->start != b->start || a->kind != b->kind)
+        return false;
+    int64_t compact = 1;
+    for (int d = a->tensor->ndim - 1; d >= 0; d--) {
+        int64_t size = a->tensor->shape[d];
+        if (size != 1 && stride_of(a->tensor, d, compact) != stride_of(b->tensor, d, compact))
+            return false;
+        compact *= size;
+    }
+    return true;
+}
+
+static bool ends_before(const gsc_view *a, const gsc_view *b)
+{
+    return (uintptr_t)a->start + a->count * gsc_kind_size(a->kind) <= (uintptr_t)b->start;
+}
+
+static bool disjoint(const gsc_view *a, const gsc_view *b)
+{
+    if (a->dense && b->dense)
+        return ends_before(a, b) || ends_before(b, a);
+    gsc_layout one, other;
+    gsc_layout_collapse(a->tensor, a->kind, &one);
+    gsc_layout_collapse(b->tensor, b->kind, &other);
+    return gsc_pair_overlap(&one, &other) == GSC_DISJOINT;
+}
+
+static gsc_status check_overlap(const gsc_view *in, const gsc_view *out, const gsc_place *pair)
+{
+    if (same_view(in, out) || disjoint(in, out))
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: in and out overlap in memory; allowed are the same view and disjoint ones",
+                    describe_pair(pair).text);
+}
+
+gsc_status gsc_scale_check(const DLTensor *in, const DLTensor *out, size_t index, size_t total)
+{
+    const char *caller = total == 0 ? "gsc_scaler_scale" : "gsc_scaler_scale_list";
+    const gsc_place in_place = {.caller = caller, .what = "in", .listed = total > 0, .index = index};
+    const gsc_place out_place = {.caller = caller, .what = "out", .listed = total > 0, .index = index};
+    char where[64];
+    if (!in || !out)
+        return gsc_fail(GSC_ERR_VALUE, "%s is NULL", gsc_place_text(in ? &out_place : &in_place, where, sizeof where));
+    const gsc_view_rules reads = {.writes = false, .allow_fp16 = true}, writes = {.writes = true, .allow_fp16 = true};
+    gsc_view from, to;
+    gsc_status status = gsc_view_usual(in, &from) ? GSC_OK : gsc_view_check(in, &reads, &in_place, &from);
+    if (status == GSC_OK && !gsc_view_usual(out, &to))
+        status = gsc_view_check(out, &writes, &out_place, &to);
+    if (status != GSC_OK)
+        return status;
+    status = check_shapes(in, out, &in_place);
+    if (status == GSC_OK)
+        status = check_kinds(from.kind, to.kind, &in_place);
+    if (status == GSC_OK && from.count > 0)
+        status = check_overlap(&from, &to, &in_place);
+    return status;
+}
+
+/* out = in * factor; out may be in. */
+typedef void products(const void *in, void *out, size_t count, double factor);
+
+#define AS_IT_IS(x) (x)
+#define DEFINE_PRODUCTS(name, in_type, out_type, computed_type, widen, narrow)                                         \
+    static void name(const void *in, void *out, size_t count, double factor)                                           \
+    {                                                                                                                  \
+        const in_type *from = in;                                                                                      \
+        out_type *to = out;                                                                                            \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            to[i] = narrow((computed_type)widen(from[i]) * (computed_type)factor);                                     \
+    }
+DEFINE_PRODUCTS(f32_to_f32, float, float, float, AS_IT_IS, AS_IT_IS)
+DEFINE_PRODUCTS(f64_to_f64, double, double, double, AS_IT_IS, AS_IT_IS)
+DEFINE_PRODUCTS(bf16_to_bf16, uint16_t, uint16_t, float, gsc_bf16_to_f32, gsc_f32_to_bf16)
+DEFINE_PRODUCTS(f16_to_f16, uint16_t, uint16_t, float, gsc_f16_to_f32, gsc_f32_to_f16)
+DEFINE_PRODUCTS(f32_to_f64, float, double, double, AS_IT_IS, AS_IT_IS)
+DEFINE_PRODUCTS(bf16_to_f32, uint16_t, float, float, gsc_bf16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(bf16_to_f64, uint16_t, double, double, gsc_bf16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(f16_to_f32, uint16_t, float, float, gsc_f16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(f16_to_f64, uint16_t, double, double, gsc_f16_to_f32, AS_IT_IS)
+
+static products *const of_pair[GSC_KINDS][GSC_KINDS] = {
+    [GSC_F32] = {[GSC_F32] = f32_to_f32, [GSC_F64] = f32_to_f64},
+    [GSC_F64] = {[GSC_F64] = f64_to_f64},
+    [GSC_BF16] = {[GSC_BF16] = bf16_to_bf16, [GSC_F32] = bf16_to_f32, [GSC_F64] = bf16_to_f64},
+    [GSC_F16] = {[GSC_F16] = f16_to_f16, [GSC_F32] = f16_to_f32, [GSC_F64] = f16_to_f64},
+};
+
+/* A checked pair on its way. */
+typedef struct job {
+    gsc_layout in, out; /* in the same order */
+    products *multiply;
+    bool in_run, out_run; /* one element beside the other */
+    double factor;
+    size_t elements, elements_per_task;
+} job;
+
+/* At most CHUNK neighbours of one kind; out may be in. The kernels know the instruction set and work in place. */
+static inline void scale_neighbours(gsc_kind kind, const void *in, void *out, size_t count, double factor)
+{
+    bool copies = factor == 1.0; /* signalling NaNs stay */
+    if (count < LEAST_FOR_KERNEL && !copies) {
+        of_pair[kind][kind](in, out, count, factor);
+        return;
+    }
+    if (out != in)
+        memcpy(out, in, count * gsc_kind_size(kind));
+    const gsc_run run = {out, count};
+    if (!copies)
+        gsc_kernels()->unscale_flag[kind](&run, 1, factor, NULL);
+}
+
+static void scale_run(const job *all, const void *in, void *out, size_t count)
+{
+    if (all->in.kind == all->out.kind)
+        scale_neighbours(all->in.kind, in, out, count, all->factor);
+    else
+        all->multiply(in, out, count, all->factor);
+}
+
+static void scale_strided(const job *all, size_t first, size_t count)
+{
+    _Alignas(64) unsigned char in_packed[CHUNK * sizeof(double)], out_packed[CHUNK * sizeof(double)];
+    const void *from = in_packed;
+    if (all->in_run)
+        from = all->in.data + first * gsc_kind_size(all->in.kind);
+    else
+        gsc_layout_pack(&all->in, first, count, in_packed);
+    void *to = all->out_run ? all->out.data + first * gsc_kind_size(all->out.kind) : (char *)out_packed;
+    scale_run(all, from, to, count);
+    if (!all->out_run)
+        gsc_layout_unpack(&all->out, first, count, out_packed);
+}
+
+static void scale_task(void *ctx, size_t index)
+{
+    const job *all = ctx;
+    size_t first = index * all->elements_per_task, left = all->elements - first;
+    size_t end = left > all->elements_per_task ? first + all->elements_per_task : all->elements;
+    for (; first < end; first += CHUNK) {
+        size_t count = end - first < CHUNK ? end - first : CHUNK;
+        if (all->in_run && all->out_run)
+            scale_run(all, all->in.data + first * gsc_kind_size(all->in.kind),
+                      all->out.data + first * gsc_kind_size(all->out.kind), count);
+        else
+            scale_strided(all, first, count);
+    }
+}
+
+static bool is_run(const gsc_layout *layout) { return layout->ndim == 1 && layout->stride[0] == 1; }
+
+static size_t count_elements(const DLTensor *tensor)
+{
+    size_t count = 1;
+    for (int d = 0; d < tensor->ndim; d++)
+        count *= (size_t)tensor->shape[d];
+    return count;
+}
+
+void gsc_scale_apply(const DLTensor *in, const DLTensor *out, double factor)
+{
+    gsc_kind in_kind, out_kind;
+    job all; /* layouts are large, and one element notices */
+    all.elements = count_elements(in);
+    if (all.elements == 0 || !gsc_kind_of(in->dtype, &in_kind) || !gsc_kind_of(out->dtype, &out_kind))
+        return;
+    all.multiply = of_pair[in_kind][out_kind];
+    if (!all.multiply) /* the check refuses it */
+        return;
+    gsc_layout_logical(in, in_kind, &all.in);
+    gsc_layout_logical(out, out_kind, &all.out);
+    all.in_run = is_run(&all.in);
+    all.out_run = is_run(&all.out);
+    all.factor = factor;
+    size_t tasks = gsc_task_split(all.elements, &all.elements_per_task);
+    if (tasks == 1)
+        scale_task(&all, 0); /* a loop of one task costs more than one element */
+    else
+        gsc_parallel_run(tasks, scale_task, &all);
+}
+
+bool gsc_scale_usual(const DLTensor *in, const DLTensor *out, double factor)
+{
+    gsc_view from, to;
+    if (!in || !out || !gsc_view_usual(in, &from) || !gsc_view_usual(out, &to))
+        return false;
+    if (from.kind != to.kind || from.count > CHUNK || in->ndim != out->ndim)
+        return false;
+    if (different_dimension(in, out) < in->ndim)
+        return false;
+    if (from.start != to.start && !disjoint(&from, &to))
+        return false;
+    scale_neighbours(from.kind, from.start, to.start, from.count, factor);
+    return true;
+}

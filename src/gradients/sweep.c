@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gradients/sweep.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/fpenv.h"
+#include "base/parallel.h"
+
+enum {
+    MOST_TASKS = 256,
+    TASKS_PER_THREAD = 8, /* so that none waits long for the last, but not in parts of fewer than */
+    TASK_FINE = 1 << 20,  /* elements: larger ones read memory faster */
+    MOST_RUNS = 64,       /* of one kernel call */
+    SHORTEST_ROW = 64     /* rows of a strided tensor that go to the kernel as they lie; shorter ones are packed */
+};
+
+typedef struct shared {
+    const gsc_sweep *sweep;
+    size_t elements_per_task;
+    _Atomic uint64_t max_bits[GSC_KINDS];
+} shared;
+
+/* Runs of one kind that wait for a kernel call. */
+typedef struct batch {
+    const gsc_sweep *sweep;
+    uint64_t max_bits[GSC_KINDS];
+    gsc_kind kind;
+    size_t count;
+    size_t first_block; /* of the first run, where there are partials */
+    char *end;          /* of the last run; NULL: it cannot be extended */
+    gsc_run runs[MOST_RUNS];
+} batch;
+
+size_t gsc_task_split(size_t elements, size_t *elements_per_task)
+{
+    *elements_per_task = elements;
+    if (elements < GSC_ALONE)
+        return 1;
+    size_t threads = (size_t)gsc_parallel_threads(), tasks = elements / GSC_TASK_LEAST;
+    size_t most = elements / TASK_FINE < threads * TASKS_PER_THREAD ? elements / TASK_FINE : threads * TASKS_PER_THREAD;
+    most = most < threads ? threads : most;
+    most = most < MOST_TASKS ? most : MOST_TASKS;
+    tasks = threads == 1 ? 1 : tasks > most ? most : tasks;
+    *elements_per_task = elements / tasks + (elements % tasks != 0);
+    return tasks;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static void flush(batch *b)
+{
+    if (b->count == 0)
+        return;
+    const gsc_sweep *sweep = b->sweep;
+    gsc_partial *partials = sweep->partials ? sweep->partials + b->first_block : NULL;
+    uint64_t bits = sweep->kernels[b->kind](b->runs, b->count, sweep->factor[b->kind], partials);
+    b->max_bits[b->kind] = larger(b->max_bits[b->kind], bits);
+    b->count = 0;
+    b->end = NULL;
+}
+
+/* Neighbours in memory become one run, where no partials of blocks are wanted. */
+static inline void add_run(batch *b, gsc_kind kind, void *data, size_t count, size_t block)
+{
+    if (b->end == data && b->kind == kind) {
+        b->runs[b->count - 1].count += count;
+        b->end += count * gsc_kind_size(kind);
+        return;
+    }
+    if (b->count == MOST_RUNS || b->kind != kind)
+        flush(b);
+    if (b->count == 0) {
+        b->kind = kind;
+        b->first_block = block;
+    }
+    b->runs[b->count++] = (gsc_run){data, count};
+    b->end = b->sweep->partials ? NULL : (char *)data + count * gsc_kind_size(kind);
+}
+
+static void sweep_packed(batch *b, const gsc_layout *layout, size_t from, size_t to, size_t first_block)
+{
+    _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
+    flush(b);
+    for (; from < to; from += GSC_BLOCK) {
+        size_t count = to - from < GSC_BLOCK ? to - from : GSC_BLOCK;
+        gsc_layout_pack(layout, from, count, packed);
+        add_run(b, layout->kind, packed, count, first_block + from / GSC_BLOCK);
+        flush(b);
+        if (b->sweep->stores)
+            gsc_layout_unpack(layout, from, count, packed);
+    }
+}
+
+static void sweep_strided(batch *b, const gsc_view *view, size_t from, size_t to)
+{
+    gsc_layout layout;
+    gsc_layout_collapse(view->tensor, view->kind, &layout);
+    /* Partials are of blocks, and rows are not. */
+    if (b->sweep->partials || layout.stride[0] != 1 || layout.shape[0] < SHORTEST_ROW) {
+        sweep_packed(b, &layout, from, to, view->first_block);
+        return;
+    }
+    gsc_rows rows;
+    gsc_row row;
+    for (gsc_rows_begin(&rows, &layout, from, to - from); gsc_rows_next(&rows, &row);)
+        add_run(b, view->kind, row.data, row.count, 0);
+}
+
+static inline void sweep_dense(batch *b, const gsc_view *view, size_t from, size_t to)
+{
+    size_t size = gsc_kind_size(view->kind);
+    if (!b->sweep->partials) {
+        add_run(b, view->kind, view->start + from * size, to - from, 0);
+        return;
+    }
+    for (; from < to; from += GSC_BLOCK)
+        add_run(b, view->kind, view->start + from * size, to - from < GSC_BLOCK ? to - from : GSC_BLOCK,
+                view->first_block + from / GSC_BLOCK);
+}
+
+static inline void sweep_part(void *ctx, const gsc_view *view, size_t from, size_t to)
+{
+    if (view->dense)
+        sweep_dense(ctx, view, from, to);
+    else
+        sweep_strided(ctx, view, from, to);
+}
+
+/* Its runs need no initial value, and small lists notice. */
+static void batch_begin(batch *b, const gsc_sweep *sweep)
+{
+    b->sweep = sweep;
+    b->count = 0;
+    b->kind = GSC_F32;
+    b->end = NULL;
+    memset(b->max_bits, 0, sizeof b->max_bits);
+}
+
+static void sweep_task(void *ctx, size_t index)
+{
+    shared *all = ctx;
+    batch b;
+    batch_begin(&b, all->sweep);
+    gsc_gradlist_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
+    flush(&b);
+    for (int kind = 0; kind < GSC_KINDS; kind++) {
+        uint64_t seen = atomic_load_explicit(&all->max_bits[kind], memory_order_relaxed);
+        while (b.max_bits[kind] > seen && !atomic_compare_exchange_weak(&all->max_bits[kind], &seen, b.max_bits[kind]))
+            ;
+    }
+}
+
+/* What training loops mostly have, in one call of the kernel. */
+static inline void sweep_plain(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+{
+    const gsc_gradlist *list = sweep->list;
+    memset(max_bits, 0, GSC_KINDS * sizeof *max_bits);
+    if (list->count == 0)
+        return;
+    gsc_kind kind = list->views[0].kind;
+    max_bits[kind] = sweep->kernels[kind](list->runs, list->run_count, sweep->factor[kind], NULL);
+}
+
+static void sweep_alone(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+{
+    if (sweep->list->plain && !sweep->partials) {
+        sweep_plain(sweep, max_bits);
+        return;
+    }
+    batch b;
+    batch_begin(&b, sweep);
+    for (size_t v = 0; v < sweep->list->count; v++)
+        sweep_part(&b, &sweep->list->views[v], 0, sweep->list->views[v].count);
+    flush(&b);
+    memcpy(max_bits, b.max_bits, sizeof b.max_bits);
+}
+
+void gsc_sweep_run(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+{
+    size_t per_task, tasks = gsc_task_split(sweep->list->elements, &per_task);
+    if (tasks == 1) {
+        sweep_alone(sweep, max_bits);
+        return;
+    }
+    shared all = {.sweep = sweep, .elements_per_task = per_task};
+    gsc_parallel_run(tasks, sweep_task, &all);
+    for (int kind = 0; kind < GSC_KINDS; kind++)
+        max_bits[kind] = atomic_load(&all.max_bits[kind]);
+}
+
+static double value_of_bits(gsc_kind kind, uint64_t bits)
+{
+    if (bits > gsc_kind_infinity(kind))
+        return (double)NAN;
+    double value;
+    switch (kind) {
+    case GSC_F64: memcpy(&value, &bits, sizeof value); return value;
+    case GSC_F32: return (double)gsc_bits_float((uint32_t)bits);
+    case GSC_BF16: return (double)gsc_bf16_to_f32((uint16_t)bits);
+    default: return (double)gsc_f16_to_f32((uint16_t)bits);
+    }
+}
+
+gsc_finding gsc_finding_from_bits(const uint64_t max_bits[GSC_KINDS])
+{
+    gsc_finding finding = {.found_inf = false, .max_abs = 0.0};
+    for (int kind = 0; kind < GSC_KINDS; kind++) {
+        if (max_bits[kind] == 0)
+            continue;
+        double value = gsc_fpenv_pin(value_of_bits((gsc_kind)kind, max_bits[kind]));
+        finding.found_inf |= max_bits[kind] >= gsc_kind_infinity((gsc_kind)kind);
+        if (value > finding.max_abs || isnan(value))
+            finding.max_abs = value;
+    }
+    return finding;
+}

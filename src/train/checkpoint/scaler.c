@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint_scaler.c: scaler.json: a scaler's state dict, or an object of those of several by name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gradscaler/state_json.h"
+#include "train/checkpoint/checkpoint.h"
+
+static char *print_state(const gsc_scaler *scaler)
+{
+    gsc_scaler_state state;
+    return gsc_scaler_state_dict(scaler, &state) == GSC_OK ? gsc_scaler_state_to_json(&state) : NULL;
+}
+
+/* Adds a state to the object; gives a message on failure. */
+static bool add_state(json_t *object, const gsc_named_scaler *named)
+{
+    char *text = print_state(named->scaler);
+    if (!text)
+        return false;
+    json_t *state = NULL;
+    bool added = gsc_json_parse("scaler.json", text, strlen(text), &state) == GSC_OK;
+    free(text);
+    if (added && json_object_set_new(object, named->name, state) != 0) {
+        gsc_fail(GSC_ERR_MEMORY, "scaler.json: out of memory");
+        added = false;
+    }
+    return added;
+}
+
+char *gsc_scalers_print(const gsc_named_scaler *scalers, size_t n)
+{
+    if (n == 1)
+        return print_state(scalers[0].scaler);
+    json_t *object = json_object();
+    bool complete = object != NULL;
+    for (size_t i = 0; complete && i < n; i++)
+        complete = add_state(object, &scalers[i]);
+    size_t size;
+    char *text = complete ? gsc_json_print(object, JSON_INDENT(2) | GSC_JSON_REALS, &size) : NULL;
+    if (!text && (complete || !object))
+        gsc_fail(GSC_ERR_MEMORY, "scaler.json: out of memory");
+    json_decref(object);
+    return text;
+}
+
+static gsc_status parse_state(const char *path, const json_t *value, gsc_scaler_state *out)
+{
+    size_t size;
+    char *text = gsc_json_print(value, GSC_JSON_REALS | JSON_ENCODE_ANY, &size);
+    if (!text)
+        return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
+    gsc_status status = gsc_scaler_state_from_json(text, out);
+    free(text);
+    return status == GSC_OK ? GSC_OK : gsc_fail(status, "%s: %s", path, gsc_last_error());
+}
+
+static gsc_status parse_states(const char *path, const json_t *root, const gsc_named_scaler *scalers, size_t n,
+                               gsc_scaler_state *states)
+{
+    if (n == 1)
+        return parse_state(path, root, &states[0]);
+    gsc_status status = GSC_OK;
+    for (size_t i = 0; i < n && status == GSC_OK; i++) {
+        const json_t *value = json_object_get(root, scalers[i].name);
+        if (!value)
+            return gsc_fail(GSC_ERR_VALUE, "%s: holds no scaler \"%s\"", path, scalers[i].name);
+        status = parse_state(path, value, &states[i]);
+    }
+    if (status == GSC_OK && json_object_size(root) != n)
+        status =
+            gsc_fail(GSC_ERR_VALUE, "%s: holds %zu scalers, %zu are to be loaded", path, json_object_size(root), n);
+    return status;
+}
+
+gsc_status gsc_scalers_parse(const char *path, const char *text, size_t size, const gsc_named_scaler *scalers, size_t n,
+                             gsc_scaler_state *states)
+{
+    json_t *root;
+    gsc_status status = gsc_json_parse(path, text, size, &root);
+    if (status != GSC_OK)
+        return status;
+    status = parse_states(path, root, scalers, n, states);
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L /* access */
+#include "train/data/dataset.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static gsc_status out_of_memory(const char *function)
+{
+    return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", function);
+}
+
+/* Reads dir/<prefix><suffix>, or that name with .gz; *used is the name that was read. */
+static gsc_status read_either(const char *dir, const char *prefix, const char *suffix, gsc_idx *idx, char **used)
+{
+    size_t size = strlen(dir) + strlen(prefix) + strlen(suffix) + sizeof "/.gz";
+    char *path = malloc(size);
+    if (!path)
+        return out_of_memory("gsc_dataset_mnist");
+    snprintf(path, size, "%s/%s%s", dir, prefix, suffix);
+    if (access(path, F_OK) != 0)
+        snprintf(path, size, "%s/%s%s.gz", dir, prefix, suffix);
+    gsc_status status;
+    if (access(path, F_OK) != 0)
+        status = gsc_fail(GSC_ERR_IO, "%s: holds neither %s%s nor %s%s.gz: %s", dir, prefix, suffix, prefix, suffix,
+                          strerror(errno));
+    else
+        status = gsc_idx_read(path, idx);
+    if (status == GSC_OK)
+        *used = path;
+    else
+        free(path);
+    return status;
+}
+
+static gsc_status check_images(const char *path, const gsc_idx *images)
+{
+    if (images->ndim != 3)
+        return gsc_fail(GSC_ERR_VALUE, "%s: has %d dimensions, expected 3: image, row, column", path,
+                        (int)images->ndim);
+    if (images->count == 0)
+        return gsc_fail(GSC_ERR_VALUE, "%s: holds %lld images of %lld x %lld pixels, expected at least one of each",
+                        path, (long long)images->shape[0], (long long)images->shape[1], (long long)images->shape[2]);
+    return GSC_OK;
+}
+
+static gsc_status check_labels(const char *path, const gsc_idx *labels, int64_t images, int64_t classes)
+{
+    if (labels->ndim != 1)
+        return gsc_fail(GSC_ERR_VALUE, "%s: has %d dimensions, expected 1", path, (int)labels->ndim);
+    if (labels->shape[0] != images)
+        return gsc_fail(GSC_ERR_VALUE, "%s: holds %lld labels, expected %lld as there are images", path,
+                        (long long)labels->shape[0], (long long)images);
+    for (size_t i = 0; i < labels->count; i++)
+        if (labels->data[i] >= classes)
+            return gsc_fail(GSC_ERR_VALUE, "%s: label %zu is %u, expected 0 to %lld", path, i,
+                            (unsigned)labels->data[i], (long long)classes - 1);
+    return GSC_OK;
+}
+
+static gsc_status read_mnist(const char *dir, const char *prefix, int64_t classes, gsc_idx *images, gsc_idx *labels)
+{
+    char *images_path = NULL, *labels_path = NULL;
+    gsc_status status = read_either(dir, prefix, "-images-idx3-ubyte", images, &images_path);
+    if (status == GSC_OK)
+        status = check_images(images_path, images);
+    if (status == GSC_OK)
+        status = read_either(dir, prefix, "-labels-idx1-ubyte", labels, &labels_path);
+    if (status == GSC_OK)
+        status = check_labels(labels_path, labels, images->shape[0], classes);
+    free(images_path);
+    free(labels_path);
+    return status;
+}
+
+gsc_status gsc_dataset_mnist(const char *dir, const char *prefix, int64_t classes, gsc_dataset **out)
+{
+    static const char function[] = "gsc_dataset_mnist";
+    if (!dir || !prefix || !out)
+        return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", function, !dir ? "dir" : !prefix ? "prefix" : "out");
+    if (classes < 1)
+        return gsc_fail(GSC_ERR_VALUE, "%s: classes is %lld, it must be at least 1", function, (long long)classes);
+    gsc_idx images = {0}, labels = {0};
+    gsc_dataset *dataset = calloc(1, sizeof *dataset);
+    gsc_status status = dataset ? read_mnist(dir, prefix, classes, &images, &labels) : out_of_memory(function);
+    if (status != GSC_OK) {
+        gsc_idx_free(&images);
+        gsc_idx_free(&labels);
+        free(dataset);
+        return status;
+    }
+    dataset->count = labels.count;
+    dataset->features = images.count / labels.count;
+    dataset->classes = classes;
+    dataset->pixels = images.data;
+    dataset->labels = labels.data;
+    *out = dataset;
+    return GSC_OK;
+}
+
+static float *copy_rows(const float *rows, size_t count, size_t width)
+{
+    if (width > SIZE_MAX / sizeof *rows / count)
+        return NULL;
+    float *copy = malloc(count * width * sizeof *copy);
+    if (copy)
+        memcpy(copy, rows, count * width * sizeof *copy);
+    return copy;
+}
+
+gsc_status gsc_dataset_regression(const float *x, const float *y, size_t count, int64_t features, int64_t targets,
+                                  gsc_dataset **out)
+{
+    static const char function[] = "gsc_dataset_regression";
+    if (!x || !y || !out)
+        return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", function, !x ? "x" : !y ? "y" : "out");
+    if (count < 1 || features < 1 || targets < 1)
+        return gsc_fail(GSC_ERR_VALUE, "%s: count is %zu, features %lld, targets %lld; each must be at least 1",
+                        function, count, (long long)features, (long long)targets);
+    gsc_dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return out_of_memory(function);
+    dataset->count = count;
+    dataset->features = (size_t)features;
+    dataset->targets = (size_t)targets;
+    dataset->x = copy_rows(x, count, dataset->features);
+    dataset->y = copy_rows(y, count, dataset->targets);
+    if (!dataset->x || !dataset->y) {
+        gsc_dataset_free(dataset);
+        return out_of_memory(function);
+    }
+    *out = dataset;
+    return GSC_OK;
+}
+
+void gsc_dataset_free(gsc_dataset *dataset)
+{
+    if (!dataset)
+        return;
+    free(dataset->pixels);
+    free(dataset->labels);
+    free(dataset->x);
+    free(dataset->y);
+    free(dataset);
+}
+
+size_t gsc_dataset_count(const gsc_dataset *dataset) { return dataset ? dataset->count : 0; }
+
+int64_t gsc_dataset_features(const gsc_dataset *dataset) { return dataset ? (int64_t)dataset->features : 0; }
+
+int64_t gsc_dataset_classes(const gsc_dataset *dataset) { return dataset ? dataset->classes : 0; }

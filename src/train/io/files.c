@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _DEFAULT_SOURCE /* flock, openat, fsync */
+#include "train/io/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* A single write takes no more than about 2 GiB. */
+#define MAX_WRITE ((size_t)1 << 30)
+
+static gsc_status io_error(const char *path, const char *what)
+{
+    return gsc_fail(GSC_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
+}
+
+const char *gsc_path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+gsc_status gsc_folder_open(const char *path, int *out)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return io_error(path, "the folder cannot be opened");
+    *out = folder;
+    return GSC_OK;
+}
+
+gsc_status gsc_folder_open_parent(const char *path, int *out)
+{
+    const char *name = gsc_path_name(path);
+    if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return gsc_fail(GSC_ERR_VALUE, "\"%s\" does not end in the name of a file", path);
+    if (name == path)
+        return gsc_folder_open(".", out);
+    char *parent = strndup(path, (size_t)(name - path));
+    if (!parent)
+        return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
+    gsc_status status = gsc_folder_open(parent, out);
+    free(parent);
+    return status;
+}
+
+gsc_status gsc_folder_sync(int folder, const char *path)
+{
+    if (fsync(folder) == 0 || errno == EINVAL) /* EINVAL: a file system that syncs no folders */
+        return GSC_OK;
+    return io_error(path, "the folder cannot be synced");
+}
+
+/* Whether the descriptor still is the file of this name. */
+static bool is_named(int descriptor, int folder, const char *name)
+{
+    struct stat opened, named;
+    return fstat(descriptor, &opened) == 0 && fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/* Opens the temporary file and locks it, so that two writers of one file do not mix their bytes. One that got its name
+ * between our opening and locking it is finished, not ours: then again. */
+static gsc_status open_temporary(gsc_file *file)
+{
+    for (;;) {
+        int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+        file->descriptor = openat(file->folder, file->temporary, flags, 0666);
+        if (file->descriptor < 0)
+            return io_error(file->path, "a temporary file beside it cannot be created");
+        bool busy = flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!busy && is_named(file->descriptor, file->folder, file->temporary))
+            return GSC_OK;
+        close(file->descriptor);
+        if (busy)
+            return gsc_fail(GSC_ERR_IO, "%s: is being written by another process or thread", file->path);
+    }
+}
+
+gsc_status gsc_file_create(int folder, const char *path, gsc_file *out)
+{
+    static const char before[] = ".", after[] = ".tmp";
+    const char *name = gsc_path_name(path);
+    size_t size = strlen(name) + sizeof before + sizeof after;
+    gsc_file file = {.folder = folder, .path = path, .temporary = malloc(size), .crc = (uint32_t)crc32_z(0, NULL, 0)};
+    if (!file.temporary)
+        return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
+    snprintf(file.temporary, size, "%s%s%s", before, name, after);
+    gsc_status status = open_temporary(&file);
+    if (status != GSC_OK) {
+        free(file.temporary);
+        return status;
+    }
+    *out = file;
+    if (ftruncate(file.descriptor, 0) != 0)
+        return gsc_file_finish(out, io_error(path, "a temporary file beside it cannot be emptied"));
+    return GSC_OK;
+}
+
+gsc_status gsc_file_write(gsc_file *file, const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    for (size_t done = 0; done < size;) {
+        size_t part = size - done < MAX_WRITE ? size - done : MAX_WRITE;
+        ssize_t written = write(file->descriptor, bytes + done, part);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return io_error(file->path, "cannot be written");
+        file->crc = (uint32_t)crc32_z(file->crc, bytes + done, (size_t)written);
+        done += (size_t)written;
+    }
+    file->size += size;
+    return GSC_OK;
+}
+
+static gsc_status publish(gsc_file *file)
+{
+    if (fsync(file->descriptor) != 0)
+        return io_error(file->path, "cannot be synced");
+    if (renameat(file->folder, file->temporary, file->folder, gsc_path_name(file->path)) != 0)
+        return io_error(file->path, "cannot be given its name");
+    return GSC_OK;
+}
+
+gsc_status gsc_file_finish(gsc_file *file, gsc_status so_far)
+{
+    gsc_status status = so_far == GSC_OK ? publish(file) : so_far;
+    if (status != GSC_OK)
+        unlinkat(file->folder, file->temporary, 0);
+    close(file->descriptor); /* and with it the lock; after fsync it has nothing to report */
+    free(file->temporary);
+    return status;
+}
+
+static gsc_status map(int descriptor, const char *path, gsc_mapping *out)
+{
+    struct stat about;
+    if (fstat(descriptor, &about) != 0)
+        return io_error(path, "cannot be read");
+    if (!S_ISREG(about.st_mode))
+        return gsc_fail(GSC_ERR_IO, "%s: is not a regular file", path);
+    if ((uint64_t)about.st_size > (uint64_t)PTRDIFF_MAX)
+        return gsc_fail(GSC_ERR_MEMORY, "%s: its %lld bytes do not fit in memory", path, (long long)about.st_size);
+    gsc_mapping mapping = {.size = (size_t)about.st_size};
+    if (mapping.size > 0) {
+        void *data = mmap(NULL, mapping.size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        if (data == MAP_FAILED && errno == ENOMEM)
+            return gsc_fail(GSC_ERR_MEMORY, "%s: no memory to map its %zu bytes", path, mapping.size);
+        if (data == MAP_FAILED)
+            return io_error(path, "cannot be mapped");
+        mapping.data = data;
+    }
+    *out = mapping;
+    return GSC_OK;
+}
+
+gsc_status gsc_mapping_open(int folder, const char *name, const char *path, gsc_mapping *out)
+{
+    /* Without O_NONBLOCK the open of a pipe would wait for a writer before it can be refused. */
+    int descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return io_error(path, "cannot be opened");
+    gsc_status status = map(descriptor, path, out);
+    close(descriptor);
+    return status;
+}
+
+void gsc_mapping_close(gsc_mapping *mapping)
+{
+    if (mapping->data)
+        munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    *mapping = (gsc_mapping){0};
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops_reduce.h: sums in float64 over fixed blocks and a fixed tree: the same bits for every thread count. */
+#ifndef GSC_TRAIN_OPS_REDUCE_H
+#define GSC_TRAIN_OPS_REDUCE_H
+
+#include "train/tape/op.h"
+
+/* Sum of elements first … first + n - 1, on the calling thread. */
+double gsc_sum_run(gsc_tensor_kind kind, const void *elements, size_t first, size_t n);
+
+/* What a block contributes to a sum. */
+typedef double gsc_block_sum(const void *ctx, size_t block);
+/* *sum = block_sum(ctx, 0) + block_sum(ctx, 1) + …, the calls made on all threads. */
+gsc_status gsc_sum_blocks(gsc_tape *tape, size_t blocks, gsc_block_sum *block_sum, const void *ctx, double *sum);
+
+/* *out = the sum of all elements / divisor, rounded once to their dtype. */
+gsc_status gsc_sum_to_one(gsc_tape *tape, gsc_tensor_kind kind, const void *elements, size_t n, double divisor,
+                          void *out);
+
+#endif

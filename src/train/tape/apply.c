@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops_apply.c: an op call from operands to result. */
+#include "base/fpenv.h"
+#include "train/tape/op.h"
+#include "train/tape/tape.h"
+
+static gsc_tape *find_tape(const gsc_call *call)
+{
+    gsc_tape *tape = NULL;
+    int first = 0;
+    for (int i = 0; i < call->op->inputs; i++) {
+        gsc_tape *its = call->in[i] ? call->in[i]->tape : NULL;
+        if (its && tape && its != tape) {
+            gsc_fail(GSC_ERR_VALUE, "%s: %s and %s belong to different tapes", call->op->name,
+                     call->op->operands[first], call->op->operands[i]);
+            return NULL;
+        }
+        if (its && !tape) {
+            tape = its;
+            first = i;
+        }
+    }
+    if (!tape)
+        gsc_fail(GSC_ERR_VALUE, "%s: no operand is on a tape; put one there with gsc_tape_input or gsc_tape_param",
+                 call->op->name);
+    return tape;
+}
+
+gsc_status gsc_check_one_float(gsc_call *call)
+{
+    const gsc_op *op = call->op;
+    for (int i = 0; i < op->inputs; i++) {
+        if (!call->in[i])
+            continue;
+        if (!gsc_tensor_kind_is_float(call->kinds[i]))
+            return gsc_fail(GSC_ERR_VALUE, "%s: %s is int64, a floating-point dtype is needed", op->name,
+                            op->operands[i]);
+        if (call->kinds[i] != call->kinds[0])
+            return gsc_fail(GSC_ERR_VALUE, "%s: %s is %s but %s is %s; they must be equal: use gsc_cast", op->name,
+                            op->operands[0], gsc_tensor_kind_name(call->kinds[0]), op->operands[i],
+                            gsc_tensor_kind_name(call->kinds[i]));
+    }
+    call->kind = call->kinds[0];
+    return GSC_OK;
+}
+
+static bool depends_on_gradient(const gsc_call *call)
+{
+    for (int i = 0; i < call->op->inputs; i++)
+        if (call->in[i] && call->in[i]->requires_grad)
+            return true;
+    return false;
+}
+
+/* Computes and records; the operands have the dtypes that the op wants. */
+static gsc_tensor *run(gsc_tape *tape, const gsc_call *call)
+{
+    size_t count;
+    if (gsc_shape_count(call->op->name, call->kind, call->ndim, call->shape, &count) != GSC_OK)
+        return NULL;
+    gsc_tensor *out = gsc_tape_tensor(tape, call->kind, call->ndim, call->shape, count);
+    gsc_node *node = out ? gsc_arena_alloc(&tape->arena, sizeof *node) : NULL;
+    void *saved = node ? gsc_arena_alloc(&tape->arena, call->saved_bytes) : NULL;
+    if (!saved)
+        return NULL;
+    *node = (gsc_node){.op = call->op, .out = out, .factor = call->factor, .saved = saved};
+    for (int i = 0; i < call->op->inputs; i++)
+        node->in[i] = call->in[i];
+    gsc_arena_mark mark = gsc_arena_get_mark(&tape->arena);
+    gsc_status status = call->op->forward(node, tape);
+    gsc_arena_rewind(&tape->arena, mark);
+    if (status != GSC_OK)
+        return NULL;
+    if (depends_on_gradient(call)) {
+        out->requires_grad = true;
+        out->node = node;
+        node->previous = tape->last;
+        tape->last = node;
+    }
+    return out;
+}
+
+static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc_tensor_kind kind, uint64_t region)
+{
+    for (const gsc_cached_cast *entry = tape->casts; entry; entry = entry->previous)
+        if (entry->param == x->serial && entry->region == region && entry->cast->kind == kind &&
+            entry->cast->requires_grad == x->requires_grad)
+            return entry->cast;
+    return NULL;
+}
+
+static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc_tensor_kind kind)
+{
+    uint64_t region = gsc_autocast_region();
+    bool cached = !x->tape && region != 0;
+    gsc_tensor *out = cached ? find_cast(tape, x, kind, region) : NULL;
+    if (out)
+        return out;
+    gsc_call call = {.op = &gsc_op_table[GSC_OP_cast], .in = {x}, .kinds = {x->kind}, .kind = kind};
+    out = call.op->check(&call) == GSC_OK ? run(tape, &call) : NULL;
+    if (!out || !cached)
+        return out;
+    gsc_cached_cast *entry = gsc_arena_alloc(&tape->arena, sizeof *entry);
+    if (!entry)
+        return NULL;
+    *entry = (gsc_cached_cast){.previous = tape->casts, .param = x->serial, .cast = out, .region = region};
+    tape->casts = entry;
+    return out;
+}
+
+static gsc_tensor *cast_and_run(gsc_tape *tape, gsc_call *call)
+{
+    for (int i = 0; i < call->op->inputs; i++) {
+        if (!call->in[i] || call->in[i]->kind == call->kinds[i])
+            continue;
+        call->in[i] = cast(tape, call->in[i], call->kinds[i]);
+        if (!call->in[i])
+            return NULL;
+    }
+    return run(tape, call);
+}
+
+gsc_tensor *gsc_op_apply(gsc_call *call)
+{
+    const gsc_op *op = call->op;
+    for (int i = 0; i < op->required; i++)
+        if (!call->in[i])
+            return NULL;
+    gsc_tape *tape = find_tape(call);
+    if (!tape)
+        return NULL;
+    for (int i = 0; i < op->inputs; i++) {
+        if (call->in[i] && call->in[i]->param)
+            call->in[i] = call->in[i]->param;
+        call->kinds[i] = call->in[i] ? call->in[i]->kind : GSC_KIND_NONE;
+    }
+    gsc_autocast_kinds(op->policy, call->kinds, op->inputs);
+    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc_tensor *out = op->check(call) == GSC_OK ? cast_and_run(tape, call) : NULL;
+    gsc_fpenv_leave(caller);
+    return out;
+}

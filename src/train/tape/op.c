@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops.c: the op table and the public functions. */
+#include "train/tape/op.h"
+
+#include <string.h>
+
+#define GSC_OP_ENTRY(op, autocast, required_inputs, all_inputs, tolerance, ...)                                        \
+    [GSC_OP_##op] = {.name = "gsc_" #op,                                                                               \
+                     .policy = GSC_POLICY_##autocast,                                                                  \
+                     .required = required_inputs,                                                                      \
+                     .inputs = all_inputs,                                                                             \
+                     .operands = {__VA_ARGS__},                                                                        \
+                     .check = gsc_op_##op##_check,                                                                     \
+                     .forward = gsc_op_##op##_forward,                                                                 \
+                     .backward = gsc_op_##op##_backward},
+const gsc_op gsc_op_table[GSC_OP_COUNT] = {GSC_OPS(GSC_OP_ENTRY)};
+#undef GSC_OP_ENTRY
+
+static gsc_tensor *apply(int id, gsc_tensor *a, gsc_tensor *b, gsc_tensor *c)
+{
+    return gsc_op_apply(&(gsc_call){.op = &gsc_op_table[id], .in = {a, b, c}});
+}
+
+gsc_tensor *gsc_add(gsc_tensor *a, gsc_tensor *b) { return apply(GSC_OP_add, a, b, NULL); }
+
+gsc_tensor *gsc_mul(gsc_tensor *a, gsc_tensor *b) { return apply(GSC_OP_mul, a, b, NULL); }
+
+gsc_tensor *gsc_matmul(gsc_tensor *a, gsc_tensor *b) { return apply(GSC_OP_matmul, a, b, NULL); }
+
+gsc_tensor *gsc_linear(gsc_tensor *x, gsc_tensor *weight, gsc_tensor *bias)
+{
+    return apply(GSC_OP_linear, x, weight, bias);
+}
+
+gsc_tensor *gsc_relu(gsc_tensor *x) { return apply(GSC_OP_relu, x, NULL, NULL); }
+
+gsc_tensor *gsc_tanh(gsc_tensor *x) { return apply(GSC_OP_tanh, x, NULL, NULL); }
+
+gsc_tensor *gsc_sum(gsc_tensor *x) { return apply(GSC_OP_sum, x, NULL, NULL); }
+
+gsc_tensor *gsc_mean(gsc_tensor *x) { return apply(GSC_OP_mean, x, NULL, NULL); }
+
+gsc_tensor *gsc_mse_loss(gsc_tensor *x, gsc_tensor *target) { return apply(GSC_OP_mse_loss, x, target, NULL); }
+
+gsc_tensor *gsc_cross_entropy_loss(gsc_tensor *logits, gsc_tensor *labels)
+{
+    return apply(GSC_OP_cross_entropy_loss, logits, labels, NULL);
+}
+
+gsc_tensor *gsc_cast(gsc_tensor *x, DLDataType dtype)
+{
+    if (!x)
+        return NULL;
+    gsc_tensor_kind kind = gsc_tensor_kind_of(dtype);
+    if (!gsc_tensor_kind_is_float(kind)) {
+        gsc_fail(GSC_ERR_VALUE,
+                 "gsc_cast: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, bfloat16",
+                 dtype.code, dtype.bits, dtype.lanes);
+        return NULL;
+    }
+    return gsc_op_apply(&(gsc_call){.op = &gsc_op_table[GSC_OP_cast], .in = {x}, .kind = kind});
+}
+
+gsc_tensor *gsc_reshape(gsc_tensor *x, int32_t ndim, const int64_t *shape)
+{
+    if (!x)
+        return NULL;
+    if (ndim < 0 || ndim > GSC_TENSOR_MAX_DIMS || (ndim > 0 && !shape)) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_reshape: ndim is %d with shape %s; allowed are 0 to %d, with a shape if not 0",
+                 (int)ndim, shape ? "given" : "NULL", GSC_TENSOR_MAX_DIMS);
+        return NULL;
+    }
+    gsc_call call = {.op = &gsc_op_table[GSC_OP_reshape], .in = {x}, .ndim = ndim};
+    if (ndim > 0)
+        memcpy(call.shape, shape, (size_t)ndim * sizeof *shape);
+    return gsc_op_apply(&call);
+}
+
+gsc_tensor *gsc_scale_loss(gsc_scaler *scaler, gsc_tensor *loss)
+{
+    if (!loss)
+        return NULL;
+    if (!scaler) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_scale_loss: scaler is NULL");
+        return NULL;
+    }
+    if (!gsc_scaler_is_enabled(scaler))
+        return loss;
+    double scale = gsc_scaler_get_scale(scaler);
+    return gsc_op_apply(&(gsc_call){.op = &gsc_op_table[GSC_OP_scale_loss], .in = {loss}, .factor = scale});
+}

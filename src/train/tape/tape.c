@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/tape/tape.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fpenv.h"
+#include "train/tensor/convert.h"
+
+gsc_status gsc_tape_create(gsc_tape **out)
+{
+    if (!out)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tape_create: out is NULL");
+    gsc_tape *tape = calloc(1, sizeof *tape);
+    if (!tape)
+        return gsc_fail(GSC_ERR_MEMORY, "gsc_tape_create: no memory for a tape");
+    gsc_status status = gsc_dnnl_init(&tape->dnnl);
+    if (status != GSC_OK) {
+        free(tape);
+        return status;
+    }
+    *out = tape;
+    return GSC_OK;
+}
+
+void gsc_tape_destroy(gsc_tape *tape)
+{
+    if (!tape)
+        return;
+    gsc_arena_free(&tape->arena);
+    gsc_dnnl_free(&tape->dnnl);
+    free(tape);
+}
+
+void gsc_tape_clear(gsc_tape *tape)
+{
+    if (!tape)
+        return;
+    gsc_arena_clear(&tape->arena);
+    tape->last = NULL;
+    tape->casts = NULL;
+    tape->ran_backward = false;
+}
+
+gsc_tensor *gsc_tape_tensor(gsc_tape *tape, gsc_tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count)
+{
+    gsc_tensor *tensor = gsc_arena_alloc(&tape->arena, sizeof *tensor);
+    void *elements = tensor ? gsc_arena_alloc(&tape->arena, count * gsc_tensor_kind_size(kind)) : NULL;
+    if (!elements)
+        return NULL;
+    gsc_tensor_init(tensor, kind, ndim, shape, count);
+    tensor->data.data = elements;
+    tensor->tape = tape;
+    return tensor;
+}
+
+void *gsc_tape_scratch(gsc_tape *tape, size_t count, gsc_tensor_kind kind)
+{
+    return gsc_arena_alloc(&tape->arena, count * gsc_tensor_kind_size(kind));
+}
+
+static gsc_tensor_kind check_input(const gsc_tape *tape, const DLTensor *values, size_t *count)
+{
+    if (!tape || !values) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: %s is NULL", tape ? "values" : "tape");
+        return GSC_KIND_NONE;
+    }
+    gsc_tensor_kind kind = gsc_tensor_kind_of(values->dtype);
+    if (kind == GSC_KIND_NONE) {
+        gsc_fail(GSC_ERR_VALUE,
+                 "gsc_tape_input: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, bfloat16, "
+                 "int64",
+                 values->dtype.code, values->dtype.bits, values->dtype.lanes);
+        return GSC_KIND_NONE;
+    }
+    if (values->device.device_type != kDLCPU) {
+        gsc_fail(GSC_ERR_DEVICE, "gsc_tape_input: values is on device type %d, only the CPU (%d) is served",
+                 (int)values->device.device_type, (int)kDLCPU);
+        return GSC_KIND_NONE;
+    }
+    if (gsc_shape_count("gsc_tape_input", kind, values->ndim, values->shape, count) != GSC_OK)
+        return GSC_KIND_NONE;
+    if (*count > 0 && !values->data) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: values->data is NULL with %zu elements", *count);
+        return GSC_KIND_NONE;
+    }
+    return kind;
+}
+
+/* Element by element, the last dimension fastest. */
+static void copy_strided(const DLTensor *values, size_t size, size_t count, char *to)
+{
+    const char *base = (const char *)values->data + values->byte_offset;
+    int64_t index[GSC_TENSOR_MAX_DIMS] = {0};
+    int64_t offset = 0;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(to + i * size, base + offset * (int64_t)size, size);
+        for (int32_t d = values->ndim - 1; d >= 0; d--) {
+            offset += values->strides[d];
+            if (++index[d] < values->shape[d])
+                break;
+            offset -= values->strides[d] * values->shape[d];
+            index[d] = 0;
+        }
+    }
+}
+
+gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values)
+{
+    size_t count = 0;
+    gsc_tensor_kind kind = check_input(tape, values, &count);
+    if (kind == GSC_KIND_NONE)
+        return NULL;
+    gsc_tensor *tensor = gsc_tape_tensor(tape, kind, values->ndim, values->shape, count);
+    if (!tensor || count == 0)
+        return tensor;
+    if (gsc_is_compact(values))
+        memcpy(tensor->data.data, (const char *)values->data + values->byte_offset, gsc_tensor_bytes(tensor));
+    else
+        copy_strided(values, gsc_tensor_kind_size(kind), count, tensor->data.data);
+    return tensor;
+}
+
+gsc_tensor *gsc_tape_param(gsc_tape *tape, gsc_tensor *param)
+{
+    if (!param)
+        return NULL;
+    if (!tape) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_tape_param: tape is NULL");
+        return NULL;
+    }
+    if (param->tape == tape)
+        return param;
+    if (param->tape) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_tape_param: param belongs to another tape");
+        return NULL;
+    }
+    gsc_tensor *handle = gsc_arena_alloc(&tape->arena, sizeof *handle);
+    if (!handle)
+        return NULL;
+    gsc_tensor_init(handle, param->kind, param->data.ndim, param->shape, param->count);
+    handle->data.data = param->data.data;
+    handle->tape = tape;
+    handle->param = param;
+    return handle;
+}
+
+/* Memory for a gradient: a parameter's is kept over zero_grad. */
+static gsc_status provide_grad(gsc_tape *tape, gsc_tensor *tensor)
+{
+    if (tensor->grad.data)
+        return GSC_OK;
+    size_t bytes = gsc_tensor_bytes(tensor);
+    if (tensor->tape) {
+        tensor->grad.data = gsc_arena_alloc(&tape->arena, bytes);
+        return tensor->grad.data ? GSC_OK : GSC_ERR_MEMORY;
+    }
+    tensor->grad.data = gsc_tensor_alloc(bytes);
+    if (!tensor->grad.data)
+        return gsc_fail(GSC_ERR_MEMORY, "gsc_tape_backward: no memory for the gradient of parameter \"%s\" (%zu bytes)",
+                        tensor->name ? tensor->name : "", bytes);
+    return GSC_OK;
+}
+
+/* The gradient's first contribution is written in place, later ones to scratch and then added. */
+static gsc_status node_backward(gsc_tape *tape, const gsc_node *node)
+{
+    void *grads[GSC_OP_INPUTS] = {NULL};
+    _Static_assert(GSC_OP_INPUTS == 3, "grads");
+    for (int i = 0; i < node->op->inputs; i++) {
+        gsc_tensor *in = node->in[i];
+        if (!in || !in->requires_grad || in->has_grad)
+            continue;
+        gsc_status status = provide_grad(tape, in);
+        if (status != GSC_OK)
+            return status;
+        grads[i] = in->grad.data;
+        in->has_grad = true; /* so that the same tensor as a later operand adds */
+    }
+    gsc_arena_mark mark = gsc_arena_get_mark(&tape->arena);
+    gsc_status status = GSC_OK;
+    for (int i = 0; i < node->op->inputs && status == GSC_OK; i++) {
+        gsc_tensor *in = node->in[i];
+        if (!in || !in->requires_grad || grads[i])
+            continue;
+        grads[i] = gsc_tape_scratch(tape, in->count, in->kind);
+        status = grads[i] ? GSC_OK : GSC_ERR_MEMORY;
+    }
+    /* None is wanted where leaves were frozen after the forward pass. */
+    if (status == GSC_OK && (grads[0] || grads[1] || grads[2]))
+        status = node->op->backward(node, tape, grads);
+    for (int i = 0; i < node->op->inputs && status == GSC_OK; i++)
+        if (grads[i] && grads[i] != node->in[i]->grad.data)
+            gsc_accumulate(node->in[i]->kind, node->in[i]->grad.data, grads[i], node->in[i]->count);
+    gsc_arena_rewind(&tape->arena, mark);
+    return status;
+}
+
+static gsc_status check_root(const gsc_tape *tape, const gsc_tensor *root)
+{
+    if (!tape)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tape_backward: tape is NULL");
+    if (!root) {
+        if (gsc_last_error()[0] == '\0') /* a failed op made it NULL: its message says more */
+            gsc_fail(GSC_ERR_VALUE, "gsc_tape_backward: root is NULL");
+        return GSC_ERR_VALUE;
+    }
+    if (root->tape != tape)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tape_backward: root is not on this tape");
+    if (root->count != 1)
+        return gsc_fail(GSC_ERR_VALUE,
+                        "gsc_tape_backward: root has shape %s, one element is needed: gsc_sum or "
+                        "gsc_mean make one",
+                        gsc_tensor_shape_text(root).text);
+    if (!gsc_tensor_requires_grad(root))
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tape_backward: root depends on no tensor that requires a gradient; see "
+                                       "gsc_tensor_set_requires_grad");
+    if (tape->ran_backward)
+        return gsc_fail(GSC_ERR_STATE, "gsc_tape_backward: this tape has run backward; gsc_tape_clear it, record "
+                                       "again, and then run backward");
+    return GSC_OK;
+}
+
+static gsc_status seed(gsc_tape *tape, gsc_tensor *root)
+{
+    gsc_status status = provide_grad(tape, root);
+    if (status != GSC_OK)
+        return status;
+    const float one = 1.0f;
+    uint64_t element; /* holds one element of any dtype */
+    gsc_convert(GSC_KIND_F32, &one, root->kind, &element, 1);
+    if (root->has_grad)
+        gsc_accumulate(root->kind, root->grad.data, &element, 1);
+    else
+        memcpy(root->grad.data, &element, gsc_tensor_bytes(root));
+    root->has_grad = true;
+    return GSC_OK;
+}
+
+gsc_status gsc_tape_backward(gsc_tape *tape, gsc_tensor *root)
+{
+    gsc_status status = check_root(tape, root);
+    if (status != GSC_OK)
+        return status;
+    tape->ran_backward = true;
+    gsc_fpenv caller = gsc_fpenv_enter();
+    status = seed(tape, root->param ? root->param : root);
+    for (const gsc_node *node = tape->last; node && status == GSC_OK; node = node->previous)
+        if (node->out->has_grad)
+            status = node_backward(tape, node);
+    gsc_fpenv_leave(caller);
+    return status;
+}

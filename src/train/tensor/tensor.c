@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/tensor/tensor.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fpenv.h"
+#include "base/half.h"
+#include "train/tensor/arena.h"
+
+const DLDataType GSC_INT64 = {kDLInt, 64, 1};
+
+static const struct {
+    DLDataType dtype;
+    const char *name;
+    size_t size;
+} kinds[] = {
+    [GSC_KIND_NONE] = {{0, 0, 0}, "none", 0},
+    [GSC_KIND_F32] = {{kDLFloat, 32, 1}, "float32", 4},
+    [GSC_KIND_F64] = {{kDLFloat, 64, 1}, "float64", 8},
+    [GSC_KIND_F16] = {{kDLFloat, 16, 1}, "float16", 2},
+    [GSC_KIND_BF16] = {{kDLBfloat, 16, 1}, "bfloat16", 2},
+    [GSC_KIND_I64] = {{kDLInt, 64, 1}, "int64", 8},
+};
+
+gsc_tensor_kind gsc_tensor_kind_of(DLDataType dtype)
+{
+    for (gsc_tensor_kind kind = GSC_KIND_F32; kind <= GSC_KIND_I64; kind++) {
+        DLDataType known = kinds[kind].dtype;
+        if (known.code == dtype.code && known.bits == dtype.bits && known.lanes == dtype.lanes)
+            return kind;
+    }
+    return GSC_KIND_NONE;
+}
+
+DLDataType gsc_tensor_kind_dtype(gsc_tensor_kind kind) { return kinds[kind].dtype; }
+
+const char *gsc_tensor_kind_name(gsc_tensor_kind kind) { return kinds[kind].name; }
+
+size_t gsc_tensor_kind_size(gsc_tensor_kind kind) { return kinds[kind].size; }
+
+gsc_status gsc_shape_count(const char *who, gsc_tensor_kind kind, int32_t ndim, const int64_t *shape, size_t *count)
+{
+    if (ndim < 0 || ndim > GSC_TENSOR_MAX_DIMS)
+        return gsc_fail(GSC_ERR_VALUE, "%s: ndim is %d, allowed are 0 to %d", who, (int)ndim, GSC_TENSOR_MAX_DIMS);
+    if (ndim > 0 && !shape)
+        return gsc_fail(GSC_ERR_VALUE, "%s: shape is NULL with ndim %d; only ndim 0 needs none", who, (int)ndim);
+    bool empty = false;
+    for (int32_t d = 0; d < ndim; d++) {
+        if (shape[d] < 0)
+            return gsc_fail(GSC_ERR_VALUE, "%s: shape[%d] is %" PRId64 ", allowed are 0 and more", who, (int)d,
+                            shape[d]);
+        empty = empty || shape[d] == 0;
+    }
+    size_t limit = (size_t)PTRDIFF_MAX / gsc_tensor_kind_size(kind);
+    size_t elements = empty ? 0 : 1;
+    for (int32_t d = 0; d < ndim && !empty; d++) {
+        if ((uint64_t)shape[d] > limit / elements)
+            return gsc_fail(GSC_ERR_VALUE, "%s: a %s tensor of shape %s does not fit in memory", who,
+                            gsc_tensor_kind_name(kind), gsc_shape_print(ndim, shape).text);
+        elements *= (size_t)shape[d];
+    }
+    *count = elements;
+    return GSC_OK;
+}
+
+gsc_shape_text gsc_shape_print(int32_t ndim, const int64_t *shape)
+{
+    gsc_shape_text out;
+    size_t used = 0;
+    for (int32_t d = 0; d < ndim; d++) /* the buffer holds the longest numbers */
+        used +=
+            (size_t)snprintf(out.text + used, sizeof out.text - used, d == 0 ? "[%" PRId64 : ", %" PRId64, shape[d]);
+    snprintf(out.text + used, sizeof out.text - used, ndim == 0 ? "[]" : "]");
+    return out;
+}
+
+void *gsc_tensor_alloc(size_t bytes)
+{
+    size_t whole = bytes / GSC_ARENA_ALIGNMENT * GSC_ARENA_ALIGNMENT + GSC_ARENA_ALIGNMENT; /* never 0 */
+    return aligned_alloc(GSC_ARENA_ALIGNMENT, whole);
+}
+
+void gsc_tensor_init(gsc_tensor *tensor, gsc_tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count)
+{
+    *tensor = (gsc_tensor){.count = count, .kind = kind};
+    if (ndim > 0)
+        memcpy(tensor->shape, shape, (size_t)ndim * sizeof *shape);
+    tensor->data = (DLTensor){.device = {kDLCPU, 0}, .ndim = ndim, .dtype = kinds[kind].dtype, .shape = tensor->shape};
+    tensor->grad = tensor->data;
+}
+
+bool gsc_is_compact(const DLTensor *tensor)
+{
+    int64_t expected = 1;
+    for (int32_t d = tensor->ndim - 1; d >= 0 && tensor->strides; d--) {
+        if (tensor->shape[d] > 1 && tensor->strides[d] != expected)
+            return false;
+        expected *= tensor->shape[d];
+    }
+    return true;
+}
+
+static _Atomic uint64_t serials = 1;
+
+gsc_status gsc_tensor_create(DLDataType dtype, int32_t ndim, const int64_t *shape, gsc_tensor **out)
+{
+    if (!out)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_create: out is NULL");
+    gsc_tensor_kind kind = gsc_tensor_kind_of(dtype);
+    if (kind == GSC_KIND_NONE)
+        return gsc_fail(GSC_ERR_VALUE,
+                        "gsc_tensor_create: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, "
+                        "bfloat16, int64",
+                        dtype.code, dtype.bits, dtype.lanes);
+    size_t count;
+    gsc_status status = gsc_shape_count("gsc_tensor_create", kind, ndim, shape, &count);
+    if (status != GSC_OK)
+        return status;
+    gsc_tensor *tensor = malloc(sizeof *tensor);
+    void *elements = gsc_tensor_alloc(count * gsc_tensor_kind_size(kind));
+    if (!tensor || !elements) {
+        free(tensor);
+        free(elements);
+        return gsc_fail(GSC_ERR_MEMORY, "gsc_tensor_create: no memory for a %s tensor of shape %s",
+                        gsc_tensor_kind_name(kind), gsc_shape_print(ndim, shape).text);
+    }
+    gsc_tensor_init(tensor, kind, ndim, shape, count);
+    memset(elements, 0, gsc_tensor_bytes(tensor)); /* zero in every dtype */
+    tensor->data.data = elements;
+    tensor->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed);
+    *out = tensor;
+    return GSC_OK;
+}
+
+void gsc_tensor_free(gsc_tensor *tensor)
+{
+    if (!tensor || tensor->tape)
+        return;
+    free(tensor->data.data);
+    free(tensor->grad.data);
+    free(tensor->name);
+    free(tensor);
+}
+
+static gsc_tensor *resolve(gsc_tensor *tensor) { return tensor && tensor->param ? tensor->param : tensor; }
+
+static const gsc_tensor *resolve_const(const gsc_tensor *tensor)
+{
+    return tensor && tensor->param ? tensor->param : tensor;
+}
+
+DLTensor *gsc_tensor_data(gsc_tensor *tensor)
+{
+    tensor = resolve(tensor);
+    return tensor ? &tensor->data : NULL;
+}
+
+DLTensor *gsc_tensor_grad(gsc_tensor *tensor)
+{
+    tensor = resolve(tensor);
+    return tensor && tensor->has_grad ? &tensor->grad : NULL;
+}
+
+size_t gsc_tensor_count(const gsc_tensor *tensor) { return tensor ? tensor->count : 0; }
+
+double gsc_tensor_item(const gsc_tensor *tensor)
+{
+    if (!tensor) {
+        if (gsc_last_error()[0] == '\0') /* a failed op made it NULL: its message says more */
+            gsc_fail(GSC_ERR_VALUE, "gsc_tensor_item: tensor is NULL");
+        return NAN;
+    }
+    if (tensor->count != 1) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_tensor_item: the tensor has shape %s, one element is needed",
+                 gsc_tensor_shape_text(tensor).text);
+        return NAN;
+    }
+    gsc_fpenv caller = gsc_fpenv_enter();
+    const void *element = tensor->data.data;
+    double value = NAN;
+    switch (tensor->kind) {
+    case GSC_KIND_F32: value = *(const float *)element; break;
+    case GSC_KIND_F64: value = *(const double *)element; break;
+    case GSC_KIND_F16: value = gsc_f16_to_f32(*(const uint16_t *)element); break;
+    case GSC_KIND_BF16: value = gsc_bf16_to_f32(*(const uint16_t *)element); break;
+    case GSC_KIND_I64: value = (double)*(const int64_t *)element; break;
+    case GSC_KIND_NONE: break;
+    }
+    gsc_fpenv_leave(caller);
+    return value;
+}
+
+gsc_status gsc_tensor_set_requires_grad(gsc_tensor *tensor, bool requires_grad)
+{
+    tensor = resolve(tensor);
+    if (!tensor)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_requires_grad: tensor is NULL");
+    if (requires_grad && !gsc_tensor_kind_is_float(tensor->kind))
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_requires_grad: tensor \"%s\" is int64, which has no gradient",
+                        tensor->name ? tensor->name : "");
+    if (tensor->node)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_requires_grad: the tensor is the result of an op; set it on the "
+                                       "parameters and inputs that the op takes");
+    tensor->requires_grad = requires_grad;
+    return GSC_OK;
+}
+
+bool gsc_tensor_requires_grad(const gsc_tensor *tensor)
+{
+    tensor = resolve_const(tensor);
+    return tensor && tensor->requires_grad;
+}
+
+void gsc_tensor_zero_grad(gsc_tensor *tensor)
+{
+    tensor = resolve(tensor);
+    if (tensor)
+        tensor->has_grad = false;
+}
+
+gsc_status gsc_tensor_set_name(gsc_tensor *tensor, const char *name)
+{
+    tensor = resolve(tensor);
+    if (!tensor)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_name: tensor is NULL");
+    if (tensor->tape)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_name: the tensor belongs to a tape; parameters have names");
+    char *copy = NULL;
+    if (name) {
+        size_t size = strlen(name) + 1;
+        copy = malloc(size);
+        if (!copy)
+            return gsc_fail(GSC_ERR_MEMORY, "gsc_tensor_set_name: no memory for a name of %zu bytes", size);
+        memcpy(copy, name, size);
+    }
+    free(tensor->name);
+    tensor->name = copy;
+    return GSC_OK;
+}
+
+const char *gsc_tensor_name(const gsc_tensor *tensor)
+{
+    tensor = resolve_const(tensor);
+    return tensor ? tensor->name : NULL;
+}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the checks of this folder share. CTest sets SOURCE and BUILD (folders), WORK (a folder to fill), CC,
+# DLPACK_INCLUDE_DIR and GSC_TRAIN (ON or OFF).
+set -eu
+export LC_ALL=C
+
+here=$SOURCE/tests/system/package
+rm -rf "$WORK"
+mkdir -p "$WORK"
+
+fail() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+with_train() { [ "$GSC_TRAIN" = ON ]; }
+
+# configure_and_install NAME OPTION...: builds the tree once more into $WORK/NAME, installs into $WORK/NAME/prefix.
+configure_and_install() {
+    name=$1
+    shift
+    cmake -S "$SOURCE" -B "$WORK/$name" -DCMAKE_C_COMPILER="$CC" -DDLPACK_INCLUDE_DIR="$DLPACK_INCLUDE_DIR" \
+        -DCMAKE_INSTALL_LIBDIR=lib "$@" >"$WORK/$name.log" 2>&1 &&
+        cmake --build "$WORK/$name" -j 2 >>"$WORK/$name.log" 2>&1 &&
+        cmake --install "$WORK/$name" --prefix "$WORK/$name/prefix" >>"$WORK/$name.log" 2>&1 ||
+        { cat "$WORK/$name.log" >&2; fail "configuration $name does not build and install"; }
+}
+
+# compile_and_run SOURCE FLAG...: it runs in $WORK, where it may leave files
+compile_and_run() {
+    program=$WORK/$(basename "$1" .c)
+    "$CC" -std=c11 -Wall -Wextra -Werror -o "$program" "$@" || fail "$1 does not build with: $*"
+    (cd "$WORK" && "$program") || fail "$1 fails, built with: $*"
+}
+
+# use_cmake_package PREFIX: builds and runs project/ against what is installed there.
+use_cmake_package() {
+    cmake -S "$here/project" -B "$WORK/project" -DCMAKE_PREFIX_PATH="$1" -DCMAKE_C_COMPILER="$CC" \
+        -DUSE_TRAIN="$GSC_TRAIN" >"$WORK/project.log" 2>&1 &&
+        cmake --build "$WORK/project" >>"$WORK/project.log" 2>&1 ||
+        { cat "$WORK/project.log" >&2; fail "find_package(gradscaler) in $1 does not work"; }
+    "$WORK/project/use_core" || fail "use_core fails, built by CMake"
+    ! with_train || "$WORK/project/use_train" || fail "use_train fails, built by CMake"
+}
+
+# Libraries that a library names as needed, and its own name.
+needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+soname() { readelf -d "$1" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p'; }
+
+# Fails if a library (.so or .a) defines a global name outside the project's prefix.
+check_prefix() {
+    case $1 in
+    *.a) names=$(nm -g --defined-only "$1" | sed -n 's/^[0-9a-f]* [A-Z] //p') ;;
+    *) names=$(nm -D --defined-only "$1" | sed 's/^[0-9a-f]* [A-Za-z] //') ;;
+    esac
+    echo "$names" | grep -q '^gsc_' || fail "$1 defines nothing"
+    foreign=$(echo "$names" | grep -v -E '^(gsc_|GSC_)') || return 0
+    fail "$1 defines names without the prefix: $foreign"
+}
+
+# Fails if a library needs more than libc and libm (with pthreads apart in old ones), and the libraries given as an extended regular expression.
+check_needed() {
+    others=$(needed "$1" | grep -v -E "^(libc|libm|libpthread)\.so|^($2)") || return 0
+    fail "$1 needs $others"
+}

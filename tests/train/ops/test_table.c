@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The harness of all ops: walks ops_list.h and puts each op through its shapes in every dtype: the result against a
+ * reference in double, gradients against finite differences of that reference, every combination of wanted gradients,
+ * sentinels around everything written, and the same bits for every thread count. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "expect.h"
+#include "op_reference.h"
+#include "op_shapes.h"
+#include "train/tape/tape.h"
+#include "train/tensor/convert.h"
+
+typedef struct op_test {
+    const op_shapes *shapes;
+    void (*reference)(const ref_tensor *in, ref_tensor *out);
+    double tolerance;
+} op_test;
+
+#define OP_TEST(op, policy, required, inputs, error, ...) {shapes_##op, reference_##op, error},
+static const op_test op_tests[GSC_OP_COUNT] = {GSC_OPS(OP_TEST)};
+
+static const gsc_tensor_kind float_kinds[] = {GSC_KIND_F64, GSC_KIND_F32, GSC_KIND_BF16, GSC_KIND_F16};
+static const double epsilons[] = {
+    [GSC_KIND_F64] = 0x1p-52, [GSC_KIND_F32] = 0x1p-23, [GSC_KIND_BF16] = 0x1p-7, [GSC_KIND_F16] = 0x1p-10};
+
+/* Elements between sentinels. */
+enum { GUARD = 128, SENTINEL = 0xa5 };
+
+typedef struct guarded {
+    unsigned char *all;
+    size_t bytes;
+} guarded;
+
+static guarded new_guarded(size_t bytes)
+{
+    guarded g = {.all = malloc(bytes + 2 * GUARD), .bytes = bytes};
+    assert_non_null(g.all);
+    memset(g.all, SENTINEL, bytes + 2 * GUARD);
+    return g;
+}
+
+static void *inside(const guarded *g) { return g->all + GUARD; }
+
+static void check_and_free(guarded *g)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (g->all[i] != SENTINEL || g->all[GUARD + g->bytes + i] != SENTINEL)
+            fail_msg("a byte outside of %zu was written", g->bytes);
+    free(g->all);
+}
+
+/* One op at one shape and dtype. */
+typedef struct bench {
+    const op_test *test;
+    gsc_tape *tape;
+    gsc_call call;
+    gsc_node node;
+    gsc_tensor in[GSC_OP_INPUTS], out;
+    guarded in_memory[GSC_OP_INPUTS], out_memory, out_grad_memory, saved_memory;
+    ref_tensor ref_in[GSC_OP_INPUTS], ref_out;
+    double *weight; /* the result's gradient */
+} bench;
+
+static uint32_t random_state;
+
+static double random_unit(void)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) / 8388608.0 - 1.0;
+}
+
+static int32_t parse_shape(const char *text, int64_t *shape)
+{
+    int32_t ndim = 0;
+    while (*text != 's' && *text != '\0') {
+        char *end;
+        shape[ndim++] = strtoll(text, &end, 10);
+        text = *end == 'x' ? end + 1 : end;
+    }
+    return ndim;
+}
+
+static void init_tensor(gsc_tensor *tensor, ref_tensor *ref, gsc_tensor_kind kind, const char *shape_text)
+{
+    int64_t shape[GSC_TENSOR_MAX_DIMS];
+    int32_t ndim = parse_shape(shape_text, shape);
+    size_t count;
+    expect_ok(gsc_shape_count("test", kind, ndim, shape, &count));
+    gsc_tensor_init(tensor, kind, ndim, shape, count);
+    *ref = (ref_tensor){.ndim = ndim, .count = count, .v = calloc(count + 1, sizeof(double))};
+    assert_non_null(ref->v);
+    memcpy(ref->shape, tensor->shape, sizeof ref->shape);
+}
+
+/* Numbers of the dtype, not close to 0 where relu has its kink, or labels. */
+static void fill_input(gsc_tensor *tensor, ref_tensor *ref, int64_t classes)
+{
+    for (size_t i = 0; i < ref->count; i++) {
+        if (tensor->kind == GSC_KIND_I64) {
+            int64_t label = (int64_t)i % classes;
+            ((int64_t *)tensor->data.data)[i] = label;
+            ref->v[i] = (double)label;
+            continue;
+        }
+        double value = random_unit();
+        value = fabs(value) < 0.01 ? 0.5 : value;
+        void *element = gsc_at_mutable(tensor->kind, tensor->data.data, i);
+        gsc_convert(GSC_KIND_F64, &value, tensor->kind, element, 1);
+        gsc_convert(tensor->kind, element, GSC_KIND_F64, &ref->v[i], 1);
+    }
+}
+
+static bool is_labels(const bench *b, int i)
+{
+    return b->call.op == &gsc_op_table[GSC_OP_cross_entropy_loss] && i == 1;
+}
+
+static void add_input(bench *b, int i, gsc_tensor_kind kind, const char *shape)
+{
+    kind = is_labels(b, i) ? GSC_KIND_I64 : kind;
+    init_tensor(&b->in[i], &b->ref_in[i], kind, shape);
+    b->in_memory[i] = new_guarded(gsc_tensor_bytes(&b->in[i]));
+    b->in[i].data.data = inside(&b->in_memory[i]);
+    fill_input(&b->in[i], &b->ref_in[i], b->in[0].shape[1]);
+    b->call.in[i] = &b->in[i];
+    b->call.kinds[i] = kind;
+}
+
+static void set_up(bench *b, int op, const op_shapes *shapes, gsc_tensor_kind kind, gsc_tensor_kind cast_to)
+{
+    *b = (bench){.test = &op_tests[op], .call = {.op = &gsc_op_table[op], .kind = cast_to, .factor = REFERENCE_FACTOR}};
+    expect_ok(gsc_tape_create(&b->tape));
+    for (int i = 0; i < GSC_OP_INPUTS && shapes->in[i]; i++)
+        add_input(b, i, kind, shapes->in[i]);
+    if (op == GSC_OP_reshape)
+        b->call.ndim = parse_shape(shapes->out, b->call.shape);
+    expect_ok(b->call.op->check(&b->call));
+    init_tensor(&b->out, &b->ref_out, b->call.kind, shapes->out);
+    assert_int_equal(b->call.ndim, b->out.data.ndim);
+    assert_memory_equal(b->call.shape, b->out.shape, (size_t)b->call.ndim * sizeof(int64_t));
+    b->out_memory = new_guarded(gsc_tensor_bytes(&b->out));
+    b->out.data.data = inside(&b->out_memory);
+    b->saved_memory = new_guarded(b->call.saved_bytes);
+    b->node =
+        (gsc_node){.op = b->call.op, .out = &b->out, .factor = REFERENCE_FACTOR, .saved = inside(&b->saved_memory)};
+    memcpy(b->node.in, b->call.in, sizeof b->node.in);
+    b->out_grad_memory = new_guarded(gsc_tensor_bytes(&b->out));
+    b->out.grad.data = inside(&b->out_grad_memory);
+    ref_tensor weight = {.count = b->out.count, .v = calloc(b->out.count + 1, sizeof(double))};
+    assert_non_null(weight.v);
+    gsc_tensor view = b->out;
+    view.data.data = b->out.grad.data;
+    fill_input(&view, &weight, 0);
+    b->weight = weight.v;
+}
+
+static void tear_down(bench *b)
+{
+    for (int i = 0; i < GSC_OP_INPUTS; i++) {
+        if (b->in_memory[i].all)
+            check_and_free(&b->in_memory[i]);
+        free(b->ref_in[i].v);
+    }
+    check_and_free(&b->out_memory);
+    check_and_free(&b->out_grad_memory);
+    check_and_free(&b->saved_memory);
+    free(b->ref_out.v);
+    free(b->weight);
+    gsc_tape_destroy(b->tape);
+}
+
+static double error_allowed(const bench *b, gsc_tensor_kind kind, double magnitude)
+{
+    double finite_difference = 1e-7; /* also float16's smallest number */
+    return b->test->tolerance * epsilons[kind] * fmax(1, magnitude) + finite_difference * fmax(1, magnitude);
+}
+
+static void expect_near(const bench *b, const char *what, size_t i, double value, double expected, double allowed)
+{
+    if (isnan(expected) ? isnan(value) : fabs(value - expected) <= allowed)
+        return;
+    fail_msg("%s, %s: element %zu of %s is %.17g instead of %.17g, %g apart, %g allowed", b->call.op->name,
+             gsc_tensor_kind_name(b->in[0].kind), i, what, value, expected, fabs(value - expected), allowed);
+}
+
+static void check_forward(bench *b)
+{
+    expect_ok(b->call.op->forward(&b->node, b->tape));
+    b->test->reference(b->ref_in, &b->ref_out);
+    double magnitude = 0;
+    for (size_t i = 0; i < b->out.count; i++)
+        magnitude = fmax(magnitude, fabs(b->ref_out.v[i]));
+    for (size_t i = 0; i < b->out.count; i++) {
+        double value;
+        gsc_convert(b->out.kind, gsc_at(b->out.kind, b->out.data.data, i), GSC_KIND_F64, &value, 1);
+        expect_near(b, "the result", i, value, b->ref_out.v[i], error_allowed(b, b->out.kind, magnitude));
+    }
+}
+
+/* The sum of the result's elements times their weights: a function whose gradient backward should give. */
+static double weighted_result(bench *b)
+{
+    double sum = 0;
+    b->test->reference(b->ref_in, &b->ref_out);
+    for (size_t i = 0; i < b->out.count; i++)
+        sum += b->ref_out.v[i] * b->weight[i];
+    return sum;
+}
+
+static double finite_difference(bench *b, double *x)
+{
+    const double before = *x, h = 1e-5;
+    *x = before + h;
+    double above = weighted_result(b);
+    *x = before - h;
+    double below = weighted_result(b);
+    *x = before;
+    return (above - below) / (2 * h);
+}
+
+/* About 40 elements, the first and the last among them. */
+static void check_gradient(bench *b, int input, const void *grad)
+{
+    const gsc_tensor *x = &b->in[input];
+    size_t step = x->count / 40 + 1;
+    for (size_t k = 0; k < x->count; k += step) {
+        size_t i = k + step >= x->count ? x->count - 1 : k;
+        double value, expected = finite_difference(b, &b->ref_in[input].v[i]);
+        gsc_convert(x->kind, gsc_at(x->kind, grad, i), GSC_KIND_F64, &value, 1);
+        double terms = (double)b->out.count / (double)x->count; /* broadcast: so many products are summed */
+        expect_near(b, b->call.op->operands[input], i, value, expected,
+                    error_allowed(b, x->kind, fmax(fabs(expected), terms)));
+    }
+}
+
+/* Bit i of `wanted`: the gradient of input i is asked for. */
+static void run_backward(bench *b, unsigned wanted, guarded grads[GSC_OP_INPUTS])
+{
+    void *pointers[GSC_OP_INPUTS] = {NULL};
+    for (int i = 0; i < GSC_OP_INPUTS; i++) {
+        if (!(wanted >> i & 1u))
+            continue;
+        grads[i] = new_guarded(gsc_tensor_bytes(&b->in[i]));
+        pointers[i] = inside(&grads[i]);
+    }
+    expect_ok(b->call.op->backward(&b->node, b->tape, pointers));
+}
+
+static unsigned differentiable(const bench *b)
+{
+    unsigned mask = 0;
+    for (int i = 0; i < GSC_OP_INPUTS; i++)
+        if (b->call.in[i] && gsc_tensor_kind_is_float(b->in[i].kind))
+            mask |= 1u << i;
+    return mask;
+}
+
+static void check_backward(bench *b)
+{
+    guarded all[GSC_OP_INPUTS] = {{NULL, 0}};
+    unsigned every = differentiable(b);
+    run_backward(b, every, all);
+    for (int i = 0; i < GSC_OP_INPUTS; i++)
+        if (every >> i & 1u)
+            check_gradient(b, i, inside(&all[i]));
+    for (unsigned wanted = 1; wanted < every; wanted++) {
+        guarded some[GSC_OP_INPUTS] = {{NULL, 0}};
+        if (wanted & ~every)
+            continue;
+        run_backward(b, wanted, some);
+        for (int i = 0; i < GSC_OP_INPUTS; i++) {
+            if (!some[i].all)
+                continue;
+            assert_memory_equal(some[i].all, all[i].all, all[i].bytes + 2 * GUARD);
+            check_and_free(&some[i]);
+        }
+    }
+    for (int i = 0; i < GSC_OP_INPUTS; i++)
+        if (all[i].all)
+            check_and_free(&all[i]);
+}
+
+static void check_thread_counts(bench *b)
+{
+    guarded one[GSC_OP_INPUTS] = {{NULL, 0}}, three[GSC_OP_INPUTS] = {{NULL, 0}};
+    gsc_set_num_threads(1);
+    expect_ok(b->call.op->forward(&b->node, b->tape));
+    run_backward(b, differentiable(b), one);
+    guarded result = new_guarded(b->out_memory.bytes);
+    memcpy(result.all, b->out_memory.all, result.bytes + 2 * GUARD);
+    gsc_set_num_threads(3);
+    expect_ok(b->call.op->forward(&b->node, b->tape));
+    run_backward(b, differentiable(b), three);
+    gsc_set_num_threads(0);
+    assert_memory_equal(result.all, b->out_memory.all, result.bytes + 2 * GUARD);
+    for (int i = 0; i < GSC_OP_INPUTS; i++) {
+        if (!one[i].all)
+            continue;
+        assert_memory_equal(one[i].all, three[i].all, one[i].bytes + 2 * GUARD);
+        check_and_free(&one[i]);
+        check_and_free(&three[i]);
+    }
+    check_and_free(&result);
+}
+
+static void check_op(int op, const op_shapes *shapes, gsc_tensor_kind kind, gsc_tensor_kind cast_to)
+{
+    bench b;
+    set_up(&b, op, shapes, kind, cast_to);
+    check_forward(&b);
+    check_backward(&b);
+    check_thread_counts(&b);
+    tear_down(&b);
+}
+
+static void every_op_is_right_at_every_shape_and_dtype(void **state)
+{
+    (void)state;
+    for (int op = 0; op < GSC_OP_COUNT; op++)
+        for (const op_shapes *shapes = op_tests[op].shapes; shapes->out; shapes++)
+            for (size_t k = 0; k < sizeof float_kinds / sizeof float_kinds[0]; k++)
+                check_op(op, shapes, float_kinds[k], float_kinds[k]);
+}
+
+static void cast_is_right_between_all_dtypes(void **state)
+{
+    (void)state;
+    for (const op_shapes *shapes = shapes_cast; shapes->out; shapes++)
+        for (size_t from = 0; from < 4; from++)
+            for (size_t to = 0; to < 4; to++) {
+                bench b;
+                set_up(&b, GSC_OP_cast, shapes, float_kinds[from], float_kinds[to]);
+                check_forward(&b);
+                check_backward(&b);
+                tear_down(&b);
+            }
+}
+
+static void tables_are_complete(void **state)
+{
+    (void)state;
+    for (int op = 0; op < GSC_OP_COUNT; op++) {
+        const gsc_op *entry = &gsc_op_table[op];
+        assert_int_equal(strncmp(entry->name, "gsc_", 4), 0);
+        assert_true(entry->required >= 1 && entry->required <= entry->inputs && entry->inputs <= GSC_OP_INPUTS);
+        for (int i = 0; i < entry->inputs; i++)
+            assert_non_null(entry->operands[i]);
+        assert_non_null(op_tests[op].shapes->out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_are_complete),
+        cmocka_unit_test(every_op_is_right_at_every_shape_and_dtype),
+        cmocka_unit_test(cast_is_right_between_all_dtypes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
