@@ -7,13 +7,13 @@
 
 #include "bench.h"
 
-const char *bench_kind_name(gsc_kind kind)
+const char *bench_kind_name(gsc__kind kind)
 {
     static const char *const names[GSC_KINDS] = {"float32", "float64", "bfloat16", "float16"};
     return names[kind];
 }
 
-DLDataType bench_kind_dtype(gsc_kind kind)
+DLDataType bench_kind_dtype(gsc__kind kind)
 {
     const DLDataType dtypes[GSC_KINDS] = {GSC_FLOAT32, GSC_FLOAT64, GSC_BFLOAT16, GSC_FLOAT16};
     return dtypes[kind];
@@ -39,15 +39,15 @@ static const struct {
     [GSC_F16] = {0x3c00u, 0x3ffu, 0x8000u},
 };
 
-static void set_bits(gsc_kind kind, void *data, size_t index, uint64_t bits)
+static void set_bits(gsc__kind kind, void *data, size_t index, uint64_t bits)
 {
-    size_t size = gsc_kind_size(kind);
+    size_t size = gsc__kind_size(kind);
     uint16_t bits16 = (uint16_t)bits;
     uint32_t bits32 = (uint32_t)bits;
     memcpy((char *)data + index * size, size == 2 ? (void *)&bits16 : size == 4 ? (void *)&bits32 : &bits, size);
 }
 
-void bench_fill(gsc_kind kind, void *data, size_t n)
+void bench_fill(gsc__kind kind, void *data, size_t n)
 {
     enum { PERIOD = 4093 }; /* then again the same: a prime, so that rows of matrices differ */
     uint64_t state = 1;
@@ -59,7 +59,7 @@ void bench_fill(gsc_kind kind, void *data, size_t n)
     }
     while (made < n) {
         size_t more = made < n - made ? made : n - made;
-        memcpy((char *)data + made * gsc_kind_size(kind), data, more * gsc_kind_size(kind));
+        memcpy((char *)data + made * gsc__kind_size(kind), data, more * gsc__kind_size(kind));
         made += more;
     }
 }
@@ -68,7 +68,7 @@ void *bench_store_data(bench_store *store)
 {
     if (!store->data) {
         store->data = bench_memory(store->bytes);
-        bench_fill(store->kind, store->data, store->bytes / gsc_kind_size(store->kind));
+        bench_fill(store->kind, store->data, store->bytes / gsc__kind_size(store->kind));
     }
     return store->data;
 }
@@ -79,13 +79,13 @@ void bench_store_free(bench_store *store)
         bench_memory_free(store->data, store->bytes);
 }
 
-void bench_set_special(gsc_kind kind, void *data, size_t index, bench_special what)
+void bench_set_special(gsc__kind kind, void *data, size_t index, bench_special what)
 {
-    uint64_t infinity = gsc_kind_infinity(kind), nan = infinity | infinity >> 1; /* a quiet one */
+    uint64_t infinity = gsc__kind_infinity(kind), nan = infinity | infinity >> 1; /* a quiet one */
     set_bits(kind, data, index, what == BENCH_ONE ? layouts[kind].one : what == BENCH_NAN ? nan : infinity);
 }
 
-void bench_tensor_matrix(bench_tensor *tensor, gsc_kind kind, void *data, int64_t rows, int64_t columns,
+void bench_tensor_matrix(bench_tensor *tensor, gsc__kind kind, void *data, int64_t rows, int64_t columns,
                          int64_t row_stride, int64_t column_stride)
 {
     *tensor = (bench_tensor){.shape = {rows, columns}, .strides = {row_stride, column_stride}};
@@ -97,7 +97,7 @@ void bench_tensor_matrix(bench_tensor *tensor, gsc_kind kind, void *data, int64_
                                 .strides = tensor->strides};
 }
 
-void bench_tensor_flat(bench_tensor *tensor, gsc_kind kind, void *data, size_t n)
+void bench_tensor_flat(bench_tensor *tensor, gsc__kind kind, void *data, size_t n)
 {
     bench_tensor_matrix(tensor, kind, data, (int64_t)n, 1, 1, 1);
     tensor->tensor.ndim = 1;

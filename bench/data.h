@@ -6,21 +6,21 @@
 #include "base/dtype_kind.h"
 #include "gradscaler/gradscaler.h"
 
-const char *bench_kind_name(gsc_kind kind); /* "float32" */
-DLDataType bench_kind_dtype(gsc_kind kind);
+const char *bench_kind_name(gsc__kind kind); /* "float32" */
+DLDataType bench_kind_dtype(gsc__kind kind);
 
 /* Zeroed pages that go back to the system when they are freed. Ends the program where there is no memory. */
 void *bench_memory(size_t bytes);
 void bench_memory_free(void *memory, size_t bytes);
 
 /* Finite values of both signs with magnitudes in [1, 2), in no order: some doublings and halvings keep them normal. */
-void bench_fill(gsc_kind kind, void *data, size_t n);
+void bench_fill(gsc__kind kind, void *data, size_t n);
 typedef enum bench_special { BENCH_ONE, BENCH_INFINITY, BENCH_NAN } bench_special;
-void bench_set_special(gsc_kind kind, void *data, size_t index, bench_special what);
+void bench_set_special(gsc__kind kind, void *data, size_t index, bench_special what);
 
 /* Memory with such values, made at its first use: not for rows that nobody asked for. Zero but for kind and bytes. */
 typedef struct bench_store {
-    gsc_kind kind;
+    gsc__kind kind;
     size_t bytes;
     void *data;
 } bench_store;
@@ -33,8 +33,8 @@ typedef struct bench_tensor {
     int64_t shape[2], strides[2];
     unsigned turn;
 } bench_tensor;
-void bench_tensor_flat(bench_tensor *tensor, gsc_kind kind, void *data, size_t n);
-void bench_tensor_matrix(bench_tensor *tensor, gsc_kind kind, void *data, int64_t rows, int64_t columns,
+void bench_tensor_flat(bench_tensor *tensor, gsc__kind kind, void *data, size_t n);
+void bench_tensor_matrix(bench_tensor *tensor, gsc__kind kind, void *data, int64_t rows, int64_t columns,
                          int64_t row_stride, int64_t column_stride);
 /* gsc_unscale_grads of a bench_tensor, with scales of 2 and 1/2 in turn: it can go on for ever. */
 void bench_unscale_tensor(void *tensor);

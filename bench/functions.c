@@ -66,7 +66,7 @@ static const function functions[] = {
 };
 
 /* docs/performance.md. */
-static double bar_of(const function *f, gsc_kind kind, size_t bytes)
+static double bar_of(const function *f, gsc__kind kind, size_t bytes)
 {
     bool wide = kind == GSC_F32 || kind == GSC_F64;
     if (f->run == run_check)
@@ -80,8 +80,8 @@ static double bar_of(const function *f, gsc_kind kind, size_t bytes)
 
 static void measure_function(bench *b, const function *f, bench_store *store, size_t bytes, int threads)
 {
-    gsc_kind kind = store->kind;
-    size_t count = bytes / gsc_kind_size(kind);
+    gsc__kind kind = store->kind;
+    size_t count = bytes / gsc__kind_size(kind);
     bench_row row = {.topic = "functions",
                      .what = f->name,
                      .kind = kind,
@@ -108,7 +108,7 @@ void bench_functions(bench *b)
     size_t sizes[SIZES_MOST], n_sizes = bench_sizes(b, sizes);
     int threads[2];
     size_t n_threads = bench_thread_counts(b, threads);
-    for (gsc_kind kind = 0; kind < GSC_KINDS; kind++) {
+    for (gsc__kind kind = 0; kind < GSC_KINDS; kind++) {
         bench_store store = {.kind = kind, .bytes = bench_largest_size(b)};
         for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
             for (size_t t = 0; t < n_threads; t++)

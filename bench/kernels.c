@@ -12,9 +12,9 @@
 #include "sizes.h"
 
 typedef struct kernel_call {
-    gsc_kernel *kernel;
-    gsc_run *runs;
-    gsc_partial *partials; /* NULL: the kernel gives none */
+    gsc__kernel *kernel;
+    gsc__run *runs;
+    gsc__partial *partials; /* NULL: the kernel gives none */
     size_t n_runs;
 } kernel_call;
 
@@ -35,7 +35,7 @@ static void cut_into_runs(kernel_call *call, const limit_elements *elements, boo
         bench_die("no memory for %zu runs", call->n_runs);
     for (size_t k = 0; k < call->n_runs; k++) {
         size_t first = k * step;
-        call->runs[k].data = (char *)elements->data + first * gsc_kind_size(elements->kind);
+        call->runs[k].data = (char *)elements->data + first * gsc__kind_size(elements->kind);
         call->runs[k].count = elements->count - first < step ? elements->count - first : step;
     }
 }
@@ -48,12 +48,12 @@ static bool is_one_of(const char *op, const char *const names[], size_t n)
     return false;
 }
 
-static void measure_kernel(bench *b, const char *op, gsc_kernel *kernel, bench_store *store, size_t bytes)
+static void measure_kernel(bench *b, const char *op, gsc__kernel *kernel, bench_store *store, size_t bytes)
 {
     static const char *const writing[] = {"unscale", "unscale_flag", "clamp"}, *const summing[] = {"norm1", "norm2",
                                                                                                    "count"};
     bool writes = is_one_of(op, writing, 3), has_partials = is_one_of(op, summing, 3);
-    limit_elements elements = {.kind = store->kind, .count = bytes / gsc_kind_size(store->kind)};
+    limit_elements elements = {.kind = store->kind, .count = bytes / gsc__kind_size(store->kind)};
     bench_row row = {.topic = "kernels",
                      .what = op,
                      .kind = elements.kind,
@@ -74,9 +74,9 @@ static void measure_kernel(bench *b, const char *op, gsc_kernel *kernel, bench_s
 
 void bench_kernels(bench *b)
 {
-    const gsc_kernel_table *table = gsc_kernels();
+    const gsc__kernel_table *table = gsc__kernels();
     size_t sizes[SIZES_MOST], n_sizes = bench_sizes(b, sizes);
-    for (gsc_kind kind = 0; kind < GSC_KINDS; kind++) {
+    for (gsc__kind kind = 0; kind < GSC_KINDS; kind++) {
         bench_store store = {.kind = kind, .bytes = bench_largest_size(b)};
 #define MEASURE(op, its_kind)                                                                                          \
     for (size_t i = 0; i < n_sizes && GSC_##its_kind == kind; i++)                                                     \

@@ -18,7 +18,7 @@ static const layout layouts[] = {
     {"every other column", false, 0, 2, 0},
 };
 
-static void measure_layout(bench *b, const layout *shape, gsc_kind kind, int64_t side)
+static void measure_layout(bench *b, const layout *shape, gsc__kind kind, int64_t side)
 {
     bench_row row = {.topic = "layouts",
                      .what = shape->name,
@@ -31,8 +31,8 @@ static void measure_layout(bench *b, const layout *shape, gsc_kind kind, int64_t
     if (!bench_wanted(b, &row))
         return;
     int64_t column_stride = shape->step, row_stride = side * shape->step + shape->padding;
-    bench_store memory = {.kind = kind, .bytes = (size_t)(side * row_stride) * gsc_kind_size(kind)};
-    bench_store compact_memory = {.kind = kind, .bytes = (size_t)(side * side) * gsc_kind_size(kind)};
+    bench_store memory = {.kind = kind, .bytes = (size_t)(side * row_stride) * gsc__kind_size(kind)};
+    bench_store compact_memory = {.kind = kind, .bytes = (size_t)(side * side) * gsc__kind_size(kind)};
     bench_tensor ours, compact;
     bench_tensor_matrix(&ours, kind, bench_store_data(&memory), side, side,
                         shape->transposed ? column_stride : row_stride, shape->transposed ? row_stride : column_stride);
@@ -45,7 +45,7 @@ static void measure_layout(bench *b, const layout *shape, gsc_kind kind, int64_t
 
 void bench_layouts(bench *b)
 {
-    static const gsc_kind kinds[] = {GSC_F32, GSC_BF16};
+    static const gsc__kind kinds[] = {GSC_F32, GSC_BF16};
     static const int64_t sides[] = {512, 8192}, quick_sides[] = {64, 256};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         for (size_t k = 0; k < 2; k++)

@@ -16,7 +16,7 @@ static volatile double one = 1, zero = 0;
 /* Where results go, so that they are computed. */
 static _Atomic uint64_t sink;
 
-INLINE void multiply_body(gsc_kind kind, void *data, size_t n, double factor)
+INLINE void multiply_body(gsc__kind kind, void *data, size_t n, double factor)
 {
     if (kind == GSC_F32) {
         float *x = data, r = (float)factor;
@@ -36,7 +36,7 @@ INLINE void multiply_body(gsc_kind kind, void *data, size_t n, double factor)
     }
 }
 
-INLINE uint64_t read_body(gsc_kind kind, const void *data, size_t n)
+INLINE uint64_t read_body(gsc__kind kind, const void *data, size_t n)
 {
     bits16 all16 = 0;
     bits32 all32 = 0;
@@ -65,8 +65,8 @@ INLINE void adam_body(float *restrict p, const float *restrict g, float *restric
 
 typedef struct limit_table {
     const char *isa;
-    void (*multiply)(gsc_kind kind, void *data, size_t n, double factor);
-    uint64_t (*read)(gsc_kind kind, const void *data, size_t n);
+    void (*multiply)(gsc__kind kind, void *data, size_t n, double factor);
+    uint64_t (*read)(gsc__kind kind, const void *data, size_t n);
     void (*adam)(float *p, const float *g, float *m, float *v, size_t n, float r);
 } limit_table;
 
@@ -84,7 +84,7 @@ typedef struct limit_table {
 
 /* A constant kind is decided by the compiler, outside of the loops. */
 #define DEFINE_LIMITS(name, target)                                                                                    \
-    target static void multiply_##name(gsc_kind kind, void *data, size_t n, double factor)                             \
+    target static void multiply_##name(gsc__kind kind, void *data, size_t n, double factor)                            \
     {                                                                                                                  \
         if (kind == GSC_F32)                                                                                           \
             multiply_body(GSC_F32, data, n, factor);                                                                   \
@@ -93,7 +93,7 @@ typedef struct limit_table {
         else                                                                                                           \
             multiply_body(GSC_F16, data, n, factor);                                                                   \
     }                                                                                                                  \
-    target static uint64_t read_##name(gsc_kind kind, const void *data, size_t n)                                      \
+    target static uint64_t read_##name(gsc__kind kind, const void *data, size_t n)                                     \
     {                                                                                                                  \
         return kind == GSC_F32   ? read_body(GSC_F32, data, n)                                                         \
                : kind == GSC_F64 ? read_body(GSC_F64, data, n)                                                         \
@@ -142,14 +142,14 @@ static void multiply_part(void *ctx, size_t index)
 {
     const limit_elements *elements = ctx;
     size_t first, n = part_of(elements->count, index, &first);
-    limits()->multiply(elements->kind, (char *)elements->data + first * gsc_kind_size(elements->kind), n, one);
+    limits()->multiply(elements->kind, (char *)elements->data + first * gsc__kind_size(elements->kind), n, one);
 }
 
 static void read_part(void *ctx, size_t index)
 {
     const limit_elements *elements = ctx;
     size_t first, n = part_of(elements->count, index, &first);
-    uint64_t all = limits()->read(elements->kind, (char *)elements->data + first * gsc_kind_size(elements->kind), n);
+    uint64_t all = limits()->read(elements->kind, (char *)elements->data + first * gsc__kind_size(elements->kind), n);
     atomic_store_explicit(&sink, all, memory_order_relaxed);
 }
 

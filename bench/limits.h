@@ -9,7 +9,7 @@
 
 /* Contiguous elements; on several threads in equal parts, through gsc_parallel_run. */
 typedef struct limit_elements {
-    gsc_kind kind;
+    gsc__kind kind;
     void *data;
     size_t count;
 } limit_elements;

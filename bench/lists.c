@@ -20,9 +20,9 @@ static void shuffle(gsc_buffer *buffers, size_t n)
     }
 }
 
-void bench_list_create(bench_list *list, gsc_kind kind, size_t tensors, size_t elements_each, list_order order)
+void bench_list_create(bench_list *list, gsc__kind kind, size_t tensors, size_t elements_each, list_order order)
 {
-    size_t step = elements_each * gsc_kind_size(kind) + (order == LIST_NEIGHBOURS ? 0 : GAP);
+    size_t step = elements_each * gsc__kind_size(kind) + (order == LIST_NEIGHBOURS ? 0 : GAP);
     *list = (bench_list){.kind = kind, .tensors = tensors, .bytes = tensors * step};
     list->memory = bench_memory(list->bytes);
     list->buffers = malloc(tensors * sizeof *list->buffers);

@@ -14,14 +14,14 @@ typedef enum list_order {
 typedef struct bench_list {
     gsc_optimizer *optimizer; /* its step does nothing */
     bench_scalers scalers;
-    gsc_kind kind;
+    gsc__kind kind;
     gsc_buffer *buffers;
     size_t tensors;
     void *memory;
     size_t bytes;
 } bench_list;
 
-void bench_list_create(bench_list *list, gsc_kind kind, size_t tensors, size_t elements_each, list_order order);
+void bench_list_create(bench_list *list, gsc__kind kind, size_t tensors, size_t elements_each, list_order order);
 void bench_list_free(bench_list *list);
 /* Of the last `n` tensors the last element. */
 void bench_list_set_special(bench_list *list, size_t n, bench_special what);

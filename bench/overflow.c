@@ -10,7 +10,7 @@ typedef struct overflow {
     double bar;                /* docs/performance.md */
 } overflow;
 
-static void measure_overflow(bench *b, const overflow *o, gsc_kind kind, int threads)
+static void measure_overflow(bench *b, const overflow *o, gsc__kind kind, int threads)
 {
     bench_row row = {.topic = "overflow",
                      .what = o->what,
@@ -35,7 +35,7 @@ static void measure_overflow(bench *b, const overflow *o, gsc_kind kind, int thr
 
 void bench_overflow(bench *b)
 {
-    static const gsc_kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
+    static const gsc__kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
     const size_t large = b->quick ? 100000 : (size_t)1 << 24, each = b->quick ? 1000 : 100000;
     const size_t many = b->quick ? 100 : 10000;
     /* Of tiny tensors that all overflow, the report takes longer than the gradients: shown, without a bar. */

@@ -16,7 +16,7 @@ static text size_text(const bench_row *row)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
     text out;
-    size_t bytes = row->elements * gsc_kind_size(row->kind), unit = 0;
+    size_t bytes = row->elements * gsc__kind_size(row->kind), unit = 0;
     bool is_round = bytes >= 1024 && (bytes & (bytes - 1)) == 0;
     if (row->tensors > 1) {
         snprintf(out.of, sizeof out.of, "%zu × %zu", row->tensors, row->elements / row->tensors);

@@ -19,7 +19,7 @@ typedef enum bench_unit { BENCH_SECONDS, BENCH_TIMES, BENCH_MIB } bench_unit;
 
 typedef struct bench_row {
     const char *topic, *what;
-    gsc_kind kind;
+    gsc__kind kind;
     size_t elements, tensors; /* elements of all tensors together */
     int threads;
     const char *beside; /* what the reference is */

@@ -7,7 +7,7 @@
 
 static void measure_gain(bench *b, bench_store *store, size_t bytes)
 {
-    limit_elements elements = {.kind = store->kind, .count = bytes / gsc_kind_size(store->kind)};
+    limit_elements elements = {.kind = store->kind, .count = bytes / gsc__kind_size(store->kind)};
     bench_row row = {.topic = "second thread",
                      .what = "unscale_grads",
                      .kind = elements.kind,
@@ -41,7 +41,7 @@ void bench_threads(bench *b)
 {
     if (b->threads < 2)
         return;
-    static const gsc_kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
+    static const gsc__kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
     size_t largest = b->quick ? bench_mib : 256 * bench_mib;
     for (size_t k = 0; k < 3; k++) {
         bench_store store = {.kind = kinds[k], .bytes = largest};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* interrupt.h: SIGINT and SIGTERM as a wish to end soon. */
-#ifndef CLI_INTERRUPT_H
-#define CLI_INTERRUPT_H
+#ifndef CLI_COMMON_INTERRUPT_H
+#define CLI_COMMON_INTERRUPT_H
 
 /* From here on the first of them is only noted; any further one acts at once, as the system's default is. A signal that
  * the command was started with as ignored (nohup, a shell's background) stays so. Files beyond the limit of their size

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* message.h: what the command tells people on stderr. */
-#ifndef CLI_MESSAGE_H
-#define CLI_MESSAGE_H
+#ifndef CLI_COMMON_MESSAGE_H
+#define CLI_COMMON_MESSAGE_H
 
 #include "gradscaler/status.h"
 

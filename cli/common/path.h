@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* path.h: names of files in folders. */
-#ifndef CLI_PATH_H
-#define CLI_PATH_H
+#ifndef CLI_COMMON_PATH_H
+#define CLI_COMMON_PATH_H
 
 #include <stdbool.h>
 

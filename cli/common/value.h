@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* value.h: the kinds of value that an option takes: how each is read, and how its allowed values are told. */
-#ifndef CLI_VALUE_H
-#define CLI_VALUE_H
+#ifndef CLI_COMMON_VALUE_H
+#define CLI_COMMON_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

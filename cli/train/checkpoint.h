@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint.h: a run in a folder: the library's checkpoint of its model, optimizer and scaler; in run.json its
  * options, what its data were, and its state. */
-#ifndef CLI_CHECKPOINT_H
-#define CLI_CHECKPOINT_H
+#ifndef CLI_TRAIN_CHECKPOINT_H
+#define CLI_TRAIN_CHECKPOINT_H
 
 #include "train/run.h"
 

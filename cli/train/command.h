@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train.h: the command `gradscaler train`. */
-#ifndef CLI_TRAIN_H
-#define CLI_TRAIN_H
+#ifndef CLI_TRAIN_COMMAND_H
+#define CLI_TRAIN_COMMAND_H
 
 /* Runs with the arguments after "train"; returns the exit code. */
 int train_command(int argc, char **argv);

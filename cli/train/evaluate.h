@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evaluate.h: how well a network does on a whole data set. */
-#ifndef CLI_EVALUATE_H
-#define CLI_EVALUATE_H
+#ifndef CLI_TRAIN_EVALUATE_H
+#define CLI_TRAIN_EVALUATE_H
 
 #include "train/task.h"
 

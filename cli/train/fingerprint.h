@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fingerprint.h: by which a run that goes on knows its data again. */
-#ifndef CLI_FINGERPRINT_H
-#define CLI_FINGERPRINT_H
+#ifndef CLI_TRAIN_FINGERPRINT_H
+#define CLI_TRAIN_FINGERPRINT_H
 
 #include "train/task.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.h: the training loop. */
-#ifndef CLI_LOOP_H
-#define CLI_LOOP_H
+#ifndef CLI_TRAIN_LOOP_H
+#define CLI_TRAIN_LOOP_H
 
 #include "train/run.h"
 

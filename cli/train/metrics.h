@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.h: metrics.jsonl, a line of JSON for each step of a run. */
-#ifndef CLI_METRICS_H
-#define CLI_METRICS_H
+#ifndef CLI_TRAIN_METRICS_H
+#define CLI_TRAIN_METRICS_H
 
 #include "common/path.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.h: the networks that --model names. */
-#ifndef CLI_MODEL_H
-#define CLI_MODEL_H
+#ifndef CLI_TRAIN_MODEL_H
+#define CLI_TRAIN_MODEL_H
 
 #include "train/task.h"
 

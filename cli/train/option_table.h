@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* option_table.h: each option of `gradscaler train` once: its name, what it takes, and what it goes with. */
-#ifndef CLI_OPTION_TABLE_H
-#define CLI_OPTION_TABLE_H
+#ifndef CLI_TRAIN_OPTION_TABLE_H
+#define CLI_TRAIN_OPTION_TABLE_H
 
 #include "common/value.h"
 #include "train/options.h"

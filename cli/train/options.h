@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.h: the options of `gradscaler train`. */
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
+#ifndef CLI_TRAIN_OPTIONS_H
+#define CLI_TRAIN_OPTIONS_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* output.h: the folder that a run is kept in. */
-#ifndef CLI_OUTPUT_H
-#define CLI_OUTPUT_H
+#ifndef CLI_TRAIN_OUTPUT_H
+#define CLI_TRAIN_OUTPUT_H
 
 #include "train/fingerprint.h"
 #include "train/metrics.h"

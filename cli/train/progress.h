@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* progress.h: the bar on a terminal. Where stderr is none, nothing is written. */
-#ifndef CLI_PROGRESS_H
-#define CLI_PROGRESS_H
+#ifndef CLI_TRAIN_PROGRESS_H
+#define CLI_TRAIN_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

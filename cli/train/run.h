@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.h: everything that one training run works on, and how far it came. */
-#ifndef CLI_RUN_H
-#define CLI_RUN_H
+#ifndef CLI_TRAIN_RUN_H
+#define CLI_TRAIN_RUN_H
 
 #include "train/options.h"
 #include "train/output.h"

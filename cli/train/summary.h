@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* summary.h: what a finished run prints on stdout. */
-#ifndef CLI_SUMMARY_H
-#define CLI_SUMMARY_H
+#ifndef CLI_TRAIN_SUMMARY_H
+#define CLI_TRAIN_SUMMARY_H
 
 #include "train/evaluate.h"
 #include "train/run.h"

@@ -4,8 +4,8 @@
  * A network of 16-64-1 learns the answers of a fixed one of the same shape. Its loss carries a factor so small that
  * every gradient that passes through float16 is below half of the smallest subnormal, 2^-25, and rounds to zero. The
  * learning rate makes up for the factor, so that float32 learns as if it were 1. */
-#ifndef CLI_SYNTHETIC_H
-#define CLI_SYNTHETIC_H
+#ifndef CLI_TRAIN_SYNTHETIC_H
+#define CLI_TRAIN_SYNTHETIC_H
 
 #include "train/task.h"
 

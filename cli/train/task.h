@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* task.h: what a run learns: the data, the sizes of its network, and its loss. */
-#ifndef CLI_TASK_H
-#define CLI_TASK_H
+#ifndef CLI_TRAIN_TASK_H
+#define CLI_TRAIN_TASK_H
 
 #include "gradscaler/data.h"
 #include "gradscaler/nn.h"

@@ -8,6 +8,6 @@
 #define GSC_MESSAGE_SIZE 512 /* with the terminating zero; longer messages are cut */
 
 /* How often this thread has set a message: tells whether a callback has left one. */
-uint64_t gsc_message_count(void);
+uint64_t gsc__message_count(void);
 
 #endif

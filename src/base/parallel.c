@@ -63,10 +63,10 @@ static void relax(void)
 
 static void run_indices(loop *open)
 {
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     for (size_t i; (i = atomic_fetch_add_explicit(&open->next, 1, memory_order_relaxed)) < open->count;)
         open->task(open->ctx, i);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
 }
 
 static void wait_for_loop(unsigned seen)
@@ -194,15 +194,15 @@ static int thread_count(void)
     return known;
 }
 
-int gsc_parallel_threads(void) { return host_loop.fn ? MAX_THREADS : thread_count(); }
+int gsc__parallel_threads(void) { return host_loop.fn ? MAX_THREADS : thread_count(); }
 
 /* A host's loop runs each index on a thread of its own choice, so each sets the environment for itself. */
 static void run_one(void *ctx, size_t index)
 {
     loop *whole = ctx;
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     whole->task(whole->ctx, index);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
 }
 
 void gsc_parallel_run(size_t count, gsc_task *task, void *ctx)

@@ -4,6 +4,6 @@
 #define GSC_BASE_PARALLEL_H
 
 /* How many threads may work on a loop; of a host's loop nobody knows, so many. */
-int gsc_parallel_threads(void);
+int gsc__parallel_threads(void);
 
 #endif

@@ -40,7 +40,7 @@ const char *gsc_status_name(gsc_status status)
 
 const char *gsc_last_error(void) { return message.text; }
 
-uint64_t gsc_message_count(void) { return message.count; }
+uint64_t gsc__message_count(void) { return message.count; }
 
 gsc_status gsc_fail(gsc_status status, const char *format, ...)
 {

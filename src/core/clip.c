@@ -11,52 +11,52 @@ static gsc_status check_norm(double max_norm, double p, const char *caller)
     return GSC_OK;
 }
 
-gsc_status gsc_clip_list(gsc_scaler *scaler, gsc_record *record, double max_norm, double p, double *norm)
+gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, double *norm)
 {
-    gsc_env_enter(scaler);
-    gsc_status status = gsc_ranks_norm(scaler, 1.0, p, NULL, norm);
+    gsc__env_enter(scaler);
+    gsc_status status = gsc__ranks_norm(scaler, 1.0, p, NULL, norm);
     if (status != GSC_OK)
-        return record ? gsc_disagree(scaler, record, status) : status;
-    double coefficient = gsc_clip_coefficient(max_norm, *norm);
+        return record ? gsc__disagree(scaler, record, status) : status;
+    double coefficient = gsc__clip_coefficient(max_norm, *norm);
     if (coefficient < 1.0)
-        gsc_gradlist_multiply(&scaler->list, coefficient);
+        gsc__gradlist_multiply(&scaler->list, coefficient);
     return GSC_OK;
 }
 
-gsc_status gsc_clip_unscaled(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p,
-                             const char *caller, double *norm)
+gsc_status gsc__clip_unscaled(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p,
+                              const char *caller, double *norm)
 {
-    const gsc_collection collection = {.caller = caller,
-                                       .want_norm = true,
-                                       .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
-    gsc_status status = gsc_collect(scaler, optimizer, &collection);
-    gsc_env_enter(scaler);
+    const gsc__collection collection = {.caller = caller,
+                                        .want_norm = true,
+                                        .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
+    gsc_status status = gsc__collect(scaler, optimizer, &collection);
+    gsc__env_enter(scaler);
     if (status != GSC_OK) {
-        gsc_ranks_norm_refused(scaler, p);
+        gsc__ranks_norm_refused(scaler, p);
         return status;
     }
-    gsc_record *record = scaler->options.enabled ? gsc_record_find(scaler, optimizer) : NULL;
-    return gsc_clip_list(scaler, record, max_norm, p, norm);
+    gsc__record *record = scaler->options.enabled ? gsc__record_find(scaler, optimizer) : NULL;
+    return gsc__clip_list(scaler, record, max_norm, p, norm);
 }
 
-gsc_status gsc_do_clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p, double *norm)
+gsc_status gsc__do_clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p, double *norm)
 {
     const char *caller = "gsc_scaler_clip_grad_norm";
     GSC_TRY(check_norm(max_norm, p, caller));
     if (!scaler->options.enabled)
-        return gsc_clip_unscaled(scaler, optimizer, max_norm, p, caller, norm);
+        return gsc__clip_unscaled(scaler, optimizer, max_norm, p, caller, norm);
 
-    gsc_record *record = gsc_record_find(scaler, optimizer);
+    gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record || record->stage != GSC_STAGE_UNSCALED) {
-        const gsc_exam exam = {.caller = caller, .writes = true, .want_norm = true};
-        GSC_TRY(gsc_require_ready(scaler, optimizer, caller));
-        GSC_TRY(gsc_examine(scaler, optimizer, &exam, &record));
-        return gsc_clip_list(scaler, record, max_norm, p, norm); /* the list is still there */
+        const gsc__exam exam = {.caller = caller, .writes = true, .want_norm = true};
+        GSC_TRY(gsc__require_ready(scaler, optimizer, caller));
+        GSC_TRY(gsc__examine(scaler, optimizer, &exam, &record));
+        return gsc__clip_list(scaler, record, max_norm, p, norm); /* the list is still there */
     }
     if (record->comm_failed)
         return gsc_fail(GSC_ERR_COMM,
                         "%s: the ranks could not agree on these gradients; call gsc_scaler_update_to on "
                         "every rank",
                         caller);
-    return gsc_clip_unscaled(scaler, optimizer, max_norm, p, caller, norm);
+    return gsc__clip_unscaled(scaler, optimizer, max_norm, p, caller, norm);
 }

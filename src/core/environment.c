@@ -3,53 +3,53 @@
  * of a file of their own, so that no arithmetic moves across them. */
 #include "core/internal.h"
 
-void gsc_env_enter(gsc_scaler *scaler)
+void gsc__env_enter(gsc_scaler *scaler)
 {
     if (scaler->in_env)
         return;
-    scaler->caller_env = gsc_fpenv_enter();
+    scaler->caller_env = gsc__fpenv_enter();
     scaler->in_env = true;
 }
 
-void gsc_env_leave(gsc_scaler *scaler)
+void gsc__env_leave(gsc_scaler *scaler)
 {
     if (!scaler->in_env)
         return;
-    gsc_fpenv_leave(scaler->caller_env);
+    gsc__fpenv_leave(scaler->caller_env);
     scaler->in_env = false;
 }
 
-bool gsc_callback_begin(gsc_scaler *scaler)
+bool gsc__callback_begin(gsc_scaler *scaler)
 {
     bool was_in_env = scaler->in_env;
-    gsc_env_leave(scaler);
+    gsc__env_leave(scaler);
     scaler->callbacks++;
     scaler->closed = true;
     return was_in_env;
 }
 
-bool gsc_callback_begin_step(gsc_scaler *scaler)
+bool gsc__callback_begin_step(gsc_scaler *scaler)
 {
-    bool was_in_env = gsc_callback_begin(scaler);
+    bool was_in_env = gsc__callback_begin(scaler);
     scaler->closed = scaler->options.enabled;
     return was_in_env;
 }
 
-void gsc_callback_end(gsc_scaler *scaler, bool was_in_env)
+void gsc__callback_end(gsc_scaler *scaler, bool was_in_env)
 {
     scaler->callbacks--;
     scaler->closed = false;
     if (was_in_env)
-        gsc_env_enter(scaler);
+        gsc__env_enter(scaler);
 }
 
-void gsc_emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc_optimizer *optimizer)
+void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc_optimizer *optimizer)
 {
     if (!scaler->options.observer)
         return;
     gsc_event event = {
         .kind = kind, .scale = (double)scaler->scale, .update = update, .optimizer = optimizer, .scaler = scaler};
-    bool was_in_env = gsc_callback_begin(scaler);
+    bool was_in_env = gsc__callback_begin(scaler);
     scaler->options.observer(scaler->options.observer_ctx, &event);
-    gsc_callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler, was_in_env);
 }

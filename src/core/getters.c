@@ -41,7 +41,7 @@ gsc_stage gsc_scaler_get_stage(const gsc_scaler *scaler, const gsc_optimizer *op
 {
     if (is_null(scaler, "gsc_scaler_get_stage"))
         return GSC_STAGE_READY;
-    const gsc_record *record = gsc_record_find(scaler, optimizer);
+    const gsc__record *record = gsc__record_find(scaler, optimizer);
     return record ? record->stage : GSC_STAGE_READY;
 }
 
@@ -49,7 +49,7 @@ bool gsc_scaler_found_inf(const gsc_scaler *scaler, const gsc_optimizer *optimiz
 {
     if (is_null(scaler, "gsc_scaler_found_inf"))
         return false;
-    const gsc_record *record = gsc_record_find(scaler, optimizer);
+    const gsc__record *record = gsc__record_find(scaler, optimizer);
     return record && record->overflowed;
 }
 

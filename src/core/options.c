@@ -23,7 +23,7 @@ _Static_assert(HAS_RESERVED(gsc_scaler_options) && HAS_RESERVED(gsc_comm) && HAS
                    HAS_RESERVED(gsc_step_args) && HAS_RESERVED(gsc_scaler_state),
                "what callers fill ends in GSC_RESERVED words");
 
-gsc_status gsc_refuse_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller, const char *name)
+gsc_status gsc__refuse_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller, const char *name)
 {
     size_t i = 0;
     while (i < GSC_RESERVED - 1 && reserved[i] == 0)
@@ -31,7 +31,7 @@ gsc_status gsc_refuse_reserved(const uint64_t reserved[GSC_RESERVED], const char
     return gsc_fail(GSC_ERR_VALUE, "%s: %s.reserved[%zu] is not zero; zero-initialise the struct", caller, name, i);
 }
 
-gsc_status gsc_check_device(DLDevice device, const char *what)
+gsc_status gsc__check_device(DLDevice device, const char *what)
 {
     if (device.device_type == kDLCPU && device.device_id == 0)
         return GSC_OK;
@@ -39,14 +39,14 @@ gsc_status gsc_check_device(DLDevice device, const char *what)
                     what, (int)device.device_type, (int)device.device_id);
 }
 
-gsc_status gsc_check_growth_factor(double factor, const char *what)
+gsc_status gsc__check_growth_factor(double factor, const char *what)
 {
     if (factor > 1.0 && isfinite(factor))
         return GSC_OK;
     return gsc_fail(GSC_ERR_VALUE, "%s: growth_factor is %.9g, allowed are finite values > 1", what, factor);
 }
 
-gsc_status gsc_check_backoff_factor(double factor, const char *what)
+gsc_status gsc__check_backoff_factor(double factor, const char *what)
 {
     if (factor > 0.0 && factor < 1.0)
         return GSC_OK;
@@ -54,14 +54,14 @@ gsc_status gsc_check_backoff_factor(double factor, const char *what)
                     what, factor);
 }
 
-gsc_status gsc_check_growth_interval(int64_t interval, const char *what)
+gsc_status gsc__check_growth_interval(int64_t interval, const char *what)
 {
     if (interval > 0)
         return GSC_OK;
     return gsc_fail(GSC_ERR_VALUE, "%s: growth_interval is %lld, allowed are integers >= 1", what, (long long)interval);
 }
 
-gsc_status gsc_round_scale(double *scale, double low, double high, const char *what)
+gsc_status gsc__round_scale(double *scale, double low, double high, const char *what)
 {
     float rounded = (float)*scale;
     if (!((double)rounded >= low && (double)rounded <= high))
@@ -74,9 +74,9 @@ gsc_status gsc_round_scale(double *scale, double low, double high, const char *w
 static gsc_status check_scales(gsc_scaler_options *options)
 {
     const double least = (double)FLT_MIN, greatest = (double)FLT_MAX;
-    GSC_TRY(gsc_round_scale(&options->min_scale, least, greatest, "gsc_scaler_create: min_scale"));
-    GSC_TRY(gsc_round_scale(&options->max_scale, least, greatest, "gsc_scaler_create: max_scale"));
-    GSC_TRY(gsc_round_scale(&options->init_scale, least, greatest, "gsc_scaler_create: init_scale"));
+    GSC_TRY(gsc__round_scale(&options->min_scale, least, greatest, "gsc_scaler_create: min_scale"));
+    GSC_TRY(gsc__round_scale(&options->max_scale, least, greatest, "gsc_scaler_create: max_scale"));
+    GSC_TRY(gsc__round_scale(&options->init_scale, least, greatest, "gsc_scaler_create: init_scale"));
     if (options->min_scale > options->init_scale)
         return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_create: min_scale is %.9g, above init_scale %.9g",
                         options->min_scale, options->init_scale);
@@ -92,17 +92,17 @@ static gsc_status check_comm(const gsc_comm *comm)
         return GSC_OK;
     if (!comm->allreduce_max)
         return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_create: comm->allreduce_max is NULL; the ranks need it to agree");
-    return gsc_check_reserved(comm->reserved, "gsc_scaler_create", "comm");
+    return gsc__check_reserved(comm->reserved, "gsc_scaler_create", "comm");
 }
 
-gsc_status gsc_options_check(gsc_scaler_options *options)
+gsc_status gsc__options_check(gsc_scaler_options *options)
 {
     const char *what = "gsc_scaler_create";
-    GSC_TRY(gsc_check_reserved(options->reserved, what, "options"));
+    GSC_TRY(gsc__check_reserved(options->reserved, what, "options"));
     GSC_TRY(check_scales(options));
-    GSC_TRY(gsc_check_growth_factor(options->growth_factor, what));
-    GSC_TRY(gsc_check_backoff_factor(options->backoff_factor, what));
-    GSC_TRY(gsc_check_growth_interval(options->growth_interval, what));
+    GSC_TRY(gsc__check_growth_factor(options->growth_factor, what));
+    GSC_TRY(gsc__check_backoff_factor(options->backoff_factor, what));
+    GSC_TRY(gsc__check_growth_interval(options->growth_interval, what));
     if (options->hysteresis < 1)
         return gsc_fail(GSC_ERR_VALUE, "%s: hysteresis is %d, allowed are integers >= 1", what,
                         (int)options->hysteresis);
@@ -112,5 +112,5 @@ gsc_status gsc_options_check(gsc_scaler_options *options)
     GSC_TRY(check_comm(options->comm));
     if (options->backend)
         return gsc_fail(GSC_ERR_DEVICE, "%s: backend is not NULL, and this library knows none", what);
-    return gsc_check_device(options->device, what);
+    return gsc__check_device(options->device, what);
 }

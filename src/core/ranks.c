@@ -12,9 +12,9 @@ typedef int collective(void *self, DLTensor *values, void *stream);
 static int reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
 {
     DLTensor tensor = {.data = values, .device = scaler->options.device, .ndim = 1, .dtype = dtype, .shape = &n};
-    bool was_in_env = gsc_callback_begin(scaler);
+    bool was_in_env = gsc__callback_begin(scaler);
     int failure = reduction(scaler->comm.self, &tensor, NULL);
-    gsc_callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler, was_in_env);
     if (failure != 0)
         scaler->pending.comm_failed = true;
     return failure;
@@ -25,7 +25,7 @@ static gsc_status collective_failed(int failure)
     return gsc_fail(GSC_ERR_COMM, "a collective of comm failed and returned %d", failure);
 }
 
-gsc_status gsc_ranks_agree(gsc_scaler *scaler, gsc_verdict *verdict)
+gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__verdict *verdict)
 {
     if (!scaler->options.comm)
         return GSC_OK;
@@ -73,7 +73,7 @@ static int agree_on_exponent(gsc_scaler *scaler, int *exponent)
     return failure;
 }
 
-static int add_up(gsc_scaler *scaler, gsc_norm_sums *sums)
+static int add_up(gsc_scaler *scaler, gsc__norm_sums *sums)
 {
     if (!isinf(sums->p))
         return reduce(scaler, scaler->comm.allreduce_sum, GSC_FLOAT64, sums->sums,
@@ -84,33 +84,33 @@ static int add_up(gsc_scaler *scaler, gsc_norm_sums *sums)
     return failure;
 }
 
-gsc_status gsc_ranks_norm(gsc_scaler *scaler, double r, double p, const gsc_norm_sums *ready, double *norm)
+gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__norm_sums *ready, double *norm)
 {
-    gsc_norm_sums sums = {.p = p};
+    gsc__norm_sums sums = {.p = p};
     int failure = 0;
     if (ready) {
         sums = *ready;
     } else {
-        sums.exponent = gsc_gradlist_norm_exponent(&scaler->list, r, p);
+        sums.exponent = gsc__gradlist_norm_exponent(&scaler->list, r, p);
         if (is_sharded(scaler) && needs_exponent(p))
             failure = agree_on_exponent(scaler, &sums.exponent);
-        gsc_gradlist_norm(&scaler->list, r, p, &sums, NULL);
+        gsc__gradlist_norm(&scaler->list, r, p, &sums, NULL);
     }
     if (failure == 0 && is_sharded(scaler))
         failure = add_up(scaler, &sums);
     if (failure != 0)
         return collective_failed(failure);
-    *norm = gsc_norm_from_sums(&sums);
+    *norm = gsc__norm_from_sums(&sums);
     return GSC_OK;
 }
 
 /* Without a message: the refusal's own stays. */
-void gsc_ranks_norm_refused(gsc_scaler *scaler, double p)
+void gsc__ranks_norm_refused(gsc_scaler *scaler, double p)
 {
     if (!is_sharded(scaler))
         return;
     int exponent = INT_MIN / 2;
-    gsc_norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
+    gsc__norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
     if (!needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
         (void)add_up(scaler, &sums);
 }

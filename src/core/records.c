@@ -5,7 +5,7 @@
 
 #include "core/internal.h"
 
-gsc_record *gsc_record_find(const gsc_scaler *scaler, const gsc_optimizer *optimizer)
+gsc__record *gsc__record_find(const gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     for (size_t i = 0; i < scaler->record_count; i++) {
         if (scaler->records[i]->optimizer == optimizer)
@@ -19,7 +19,7 @@ static gsc_status reserve(gsc_scaler *scaler)
     if (scaler->record_count < scaler->record_capacity)
         return GSC_OK;
     size_t capacity = scaler->record_capacity ? 2 * scaler->record_capacity : 4;
-    gsc_record **records = realloc(scaler->records, capacity * sizeof *records);
+    gsc__record **records = realloc(scaler->records, capacity * sizeof *records);
     if (!records)
         return gsc_fail(GSC_ERR_MEMORY, "no memory to keep track of %zu optimizers", scaler->record_count + 1);
     scaler->records = records;
@@ -27,13 +27,13 @@ static gsc_status reserve(gsc_scaler *scaler)
     return GSC_OK;
 }
 
-gsc_status gsc_record_get(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_record **out)
+gsc_status gsc__record_get(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc__record **out)
 {
-    *out = gsc_record_find(scaler, optimizer);
+    *out = gsc__record_find(scaler, optimizer);
     if (*out)
         return GSC_OK;
     GSC_TRY(reserve(scaler));
-    gsc_record *record = calloc(1, sizeof *record);
+    gsc__record *record = calloc(1, sizeof *record);
     if (!record)
         return gsc_fail(GSC_ERR_MEMORY, "no memory to keep track of an optimizer");
     record->optimizer = optimizer;
@@ -42,13 +42,13 @@ gsc_status gsc_record_get(gsc_scaler *scaler, const gsc_optimizer *optimizer, gs
     return GSC_OK;
 }
 
-static void record_free(gsc_scaler *scaler, gsc_record *record)
+static void record_free(gsc_scaler *scaler, gsc__record *record)
 {
-    gsc_report_forget(scaler, &record->report);
+    gsc__report_forget(scaler, &record->report);
     free(record);
 }
 
-void gsc_record_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+void gsc__record_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     for (size_t i = 0; i < scaler->record_count; i++) {
         if (scaler->records[i]->optimizer == optimizer) {
@@ -59,15 +59,15 @@ void gsc_record_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
     }
 }
 
-void gsc_records_free(gsc_scaler *scaler)
+void gsc__records_free(gsc_scaler *scaler)
 {
     for (size_t i = 0; i < scaler->record_count; i++)
         record_free(scaler, scaler->records[i]);
     free(scaler->records);
-    gsc_reports_free(scaler);
+    gsc__reports_free(scaler);
 }
 
-bool gsc_records_all_ready(const gsc_scaler *scaler)
+bool gsc__records_all_ready(const gsc_scaler *scaler)
 {
     for (size_t i = 0; i < scaler->record_count; i++) {
         if (scaler->records[i]->stage != GSC_STAGE_READY)
@@ -76,13 +76,13 @@ bool gsc_records_all_ready(const gsc_scaler *scaler)
     return true;
 }
 
-void gsc_records_rearm(gsc_scaler *scaler)
+void gsc__records_rearm(gsc_scaler *scaler)
 {
     for (size_t i = 0; i < scaler->record_count; i++) {
-        gsc_record *record = scaler->records[i];
+        gsc__record *record = scaler->records[i];
         record->stage = GSC_STAGE_READY;
         record->found_inf = record->overflowed = record->comm_failed = false;
     }
-    scaler->pending = (gsc_pending){0};
+    scaler->pending = (gsc__pending){0};
     scaler->culprits[0] = '\0';
 }

@@ -9,8 +9,8 @@
 
 /* Copies of names. Callers may hold pointers into a block until the next overflow, so one that is in use is freed only
  * then. */
-struct gsc_names {
-    struct gsc_names *next;
+struct gsc__names {
+    struct gsc__names *next;
     size_t capacity, used;
     char text[];
 };
@@ -20,20 +20,20 @@ static size_t names_size(gsc_scaler *scaler, const gsc_optimizer *optimizer, siz
     if (!optimizer->name)
         return 0;
     size_t size = 0;
-    bool was_in_env = gsc_callback_begin(scaler);
+    bool was_in_env = gsc__callback_begin(scaler);
     for (size_t i = 0; i < grads; i++) {
         const char *name = optimizer->name(optimizer->self, i);
         size += name ? strlen(name) + 1 : 0;
     }
-    gsc_callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler, was_in_env);
     return size;
 }
 
-static struct gsc_names *new_names(size_t capacity)
+static struct gsc__names *new_names(size_t capacity)
 {
-    struct gsc_names *names = malloc(sizeof *names + capacity);
+    struct gsc__names *names = malloc(sizeof *names + capacity);
     if (names)
-        *names = (struct gsc_names){.capacity = capacity};
+        *names = (struct gsc__names){.capacity = capacity};
     return names;
 }
 
@@ -42,9 +42,9 @@ static gsc_status no_memory(size_t grads)
     return gsc_fail(GSC_ERR_MEMORY, "no memory for an overflow report on %zu gradients", grads);
 }
 
-gsc_status gsc_report_reserve(gsc_scaler *scaler, gsc_record *record, size_t grads)
+gsc_status gsc__report_reserve(gsc_scaler *scaler, gsc__record *record, size_t grads)
 {
-    gsc_report *report = &record->report;
+    gsc__report *report = &record->report;
     if (grads <= report->capacity)
         return GSC_OK;
     gsc_overflow *entries =
@@ -54,7 +54,7 @@ gsc_status gsc_report_reserve(gsc_scaler *scaler, gsc_record *record, size_t gra
     report->entries = entries;
     size_t size = names_size(scaler, record->optimizer, grads);
     if (size > 0) {
-        struct gsc_names *names = new_names(size);
+        struct gsc__names *names = new_names(size);
         if (!names)
             return no_memory(grads);
         free(report->spare);
@@ -64,16 +64,16 @@ gsc_status gsc_report_reserve(gsc_scaler *scaler, gsc_record *record, size_t gra
     return GSC_OK;
 }
 
-static void free_names(struct gsc_names *names)
+static void free_names(struct gsc__names *names)
 {
     while (names) {
-        struct gsc_names *next = names->next;
+        struct gsc__names *next = names->next;
         free(names);
         names = next;
     }
 }
 
-static void report_clear(gsc_scaler *scaler, gsc_report *report)
+static void report_clear(gsc_scaler *scaler, gsc__report *report)
 {
     report->count = 0;
     if (report->spare) {
@@ -90,26 +90,26 @@ static void report_clear(gsc_scaler *scaler, gsc_report *report)
     scaler->forgotten_names = NULL;
 }
 
-void gsc_report_forget(gsc_scaler *scaler, gsc_report *report)
+void gsc__report_forget(gsc_scaler *scaler, gsc__report *report)
 {
-    struct gsc_names **last = &scaler->forgotten_names;
+    struct gsc__names **last = &scaler->forgotten_names;
     while (*last)
         last = &(*last)->next;
     *last = report->names;
     free(report->spare);
     free(report->entries);
-    *report = (gsc_report){0};
+    *report = (gsc__report){0};
 }
 
-void gsc_reports_free(gsc_scaler *scaler) { free_names(scaler->forgotten_names); }
+void gsc__reports_free(gsc_scaler *scaler) { free_names(scaler->forgotten_names); }
 
 /* Names that have become longer than they were when the optimizer was first seen take a larger block. */
-static struct gsc_names *room_for(gsc_report *report, size_t size)
+static struct gsc__names *room_for(gsc__report *report, size_t size)
 {
-    struct gsc_names *names = report->names;
+    struct gsc__names *names = report->names;
     if (names && size <= names->capacity - names->used)
         return names;
-    struct gsc_names *larger = new_names(size + (names ? 2 * names->capacity : 0));
+    struct gsc__names *larger = new_names(size + (names ? 2 * names->capacity : 0));
     if (!larger)
         return NULL;
     larger->next = names;
@@ -118,10 +118,10 @@ static struct gsc_names *room_for(gsc_report *report, size_t size)
 }
 
 /* Returns the copy; NULL without a name, or without memory for it: the report itself matters more. */
-static const char *keep_name(gsc_report *report, const char *name)
+static const char *keep_name(gsc__report *report, const char *name)
 {
     size_t size = name ? strlen(name) + 1 : 0;
-    struct gsc_names *names = name ? room_for(report, size) : NULL;
+    struct gsc__names *names = name ? room_for(report, size) : NULL;
     if (!names)
         return NULL;
     char *copy = memcpy(names->text + names->used, name, size);
@@ -130,24 +130,24 @@ static const char *keep_name(gsc_report *report, const char *name)
 }
 
 /* Views of some gradients, in views unless the list of the check serves. */
-static const gsc_view *view_gradients(gsc_scaler *scaler, const gsc_record *record, size_t first, size_t count,
-                                      gsc_view *views)
+static const gsc__view *view_gradients(gsc_scaler *scaler, const gsc__record *record, size_t first, size_t count,
+                                       gsc__view *views)
 {
     if (scaler->list.count == record->grad_count) /* none is absent, without elements or listed twice */
         return scaler->list.views + first;
     const gsc_optimizer *optimizer = record->optimizer;
-    bool was_in_env = gsc_callback_begin(scaler);
+    bool was_in_env = gsc__callback_begin(scaler);
     for (size_t i = 0; i < count; i++)
-        gsc_census_view(optimizer->grad(optimizer->self, first + i), &views[i]);
-    gsc_callback_end(scaler, was_in_env);
+        gsc__census_view(optimizer->grad(optimizer->self, first + i), &views[i]);
+    gsc__callback_end(scaler, was_in_env);
     return views;
 }
 
-static void note_culprits(gsc_scaler *scaler, gsc_record *record, size_t first, size_t count, const gsc_census *found)
+static void note_culprits(gsc_scaler *scaler, gsc__record *record, size_t first, size_t count, const gsc__census *found)
 {
     const gsc_optimizer *optimizer = record->optimizer;
-    gsc_report *report = &record->report;
-    bool was_in_env = gsc_callback_begin(scaler);
+    gsc__report *report = &record->report;
+    bool was_in_env = gsc__callback_begin(scaler);
     for (size_t i = 0; i < count; i++) {
         if (found[i].inf_count + found[i].nan_count == 0)
             continue;
@@ -158,19 +158,19 @@ static void note_culprits(gsc_scaler *scaler, gsc_record *record, size_t first, 
                                                           .nan_count = found[i].nan_count,
                                                           .first_index = found[i].first_index};
     }
-    gsc_callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler, was_in_env);
 }
 
 /* Many at a time: each change of environment costs as much as a small gradient. */
-static void read_gradients(gsc_scaler *scaler, gsc_record *record, double r)
+static void read_gradients(gsc_scaler *scaler, gsc__record *record, double r)
 {
-    gsc_view own[GSC_CENSUS_MOST];
-    gsc_census found[GSC_CENSUS_MOST];
+    gsc__view own[GSC_CENSUS_MOST];
+    gsc__census found[GSC_CENSUS_MOST];
     bool any = false; /* among the ones before: culprits are seldom alone */
     for (size_t first = 0; first < record->grad_count; first += GSC_CENSUS_MOST) {
         size_t left = record->grad_count - first, count = left < GSC_CENSUS_MOST ? left : GSC_CENSUS_MOST;
-        const gsc_view *views = view_gradients(scaler, record, first, count, own);
-        any = gsc_census_take(views, count, r, any, found);
+        const gsc__view *views = view_gradients(scaler, record, first, count, own);
+        any = gsc__census_take(views, count, r, any, found);
         if (any)
             note_culprits(scaler, record, first, count, found);
     }
@@ -186,7 +186,7 @@ static void add_words(gsc_scaler *scaler, const char *words)
 }
 
 /* GSC_ERR_DIVERGED wants the names at update, when the optimizer may be forgotten: put them into words now. */
-static void describe(gsc_scaler *scaler, const gsc_report *report)
+static void describe(gsc_scaler *scaler, const gsc__report *report)
 {
     enum { NAMED = 3, LONGEST = 80 };
     char words[LONGEST + 32];
@@ -205,7 +205,7 @@ static void describe(gsc_scaler *scaler, const gsc_report *report)
     }
 }
 
-void gsc_report_overflow(gsc_scaler *scaler, gsc_record *record, double r, gsc_overflow_source source)
+void gsc__report_overflow(gsc_scaler *scaler, gsc__record *record, double r, gsc__overflow_source source)
 {
     report_clear(scaler, &record->report);
     if (source == GSC_OVERFLOW_HERE) {
@@ -215,13 +215,13 @@ void gsc_report_overflow(gsc_scaler *scaler, gsc_record *record, double r, gsc_o
         add_words(scaler, source == GSC_OVERFLOW_RECORDED ? "gradients that the caller checked (inf or NaN)"
                                                           : "gradients of another rank (inf or NaN)");
     }
-    gsc_emit(scaler, GSC_EVENT_OVERFLOW, scaler->stats.updates, record->optimizer);
+    gsc__emit(scaler, GSC_EVENT_OVERFLOW, scaler->stats.updates, record->optimizer);
 }
 
 size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,
                             size_t capacity)
 {
-    const gsc_record *record = scaler ? gsc_record_find(scaler, optimizer) : NULL;
+    const gsc__record *record = scaler ? gsc__record_find(scaler, optimizer) : NULL;
     if (!record)
         return 0;
     size_t count = record->report.count < capacity ? record->report.count : capacity;

@@ -29,20 +29,20 @@ static gsc_status check_optimizer(const gsc_scaler *scaler, const gsc_optimizer 
     GSC_TRY(check_scaler(scaler, caller));
     if (!optimizer)
         return null_argument(caller, "optimizer");
-    return gsc_check_reserved(optimizer->reserved, caller, "optimizer");
+    return gsc__check_reserved(optimizer->reserved, caller, "optimizer");
 }
 
 /* Leaves the entry again, in the environment that the caller (or the last callback) left. */
 static gsc_status leave(gsc_scaler *scaler, gsc_status status)
 {
-    gsc_env_leave(scaler);
+    gsc__env_leave(scaler);
     return status;
 }
 
 static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
 {
     gsc_scaler_options checked = options ? *options : gsc_scaler_options_default();
-    GSC_TRY(gsc_options_check(&checked));
+    GSC_TRY(gsc__options_check(&checked));
     gsc_scaler *scaler = calloc(1, sizeof *scaler);
     if (!scaler)
         return gsc_fail(GSC_ERR_MEMORY, "gsc_scaler_create: no memory for a scaler");
@@ -61,9 +61,9 @@ gsc_status gsc_scaler_create(const gsc_scaler_options *options, gsc_scaler **out
 {
     if (!out)
         return null_argument("gsc_scaler_create", "out");
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = create(options, out);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return status;
 }
 
@@ -75,29 +75,29 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
         gsc_fail(GSC_ERR_STATE, "gsc_scaler_destroy: called from a callback of the same scaler; destroy it afterwards");
         return;
     }
-    gsc_records_free(scaler);
-    gsc_gradlist_free(&scaler->list);
+    gsc__records_free(scaler);
+    gsc__gradlist_free(&scaler->list);
     free(scaler);
 }
 
 gsc_status gsc_scaler_scale(gsc_scaler *scaler, const DLTensor *in, DLTensor *out)
 {
     GSC_TRY(check_scaler(scaler, "gsc_scaler_scale"));
-    gsc_env_enter(scaler);
-    if (gsc_scale_usual(in, out, (double)scaler->scale))
+    gsc__env_enter(scaler);
+    if (gsc__scale_usual(in, out, (double)scaler->scale))
         return leave(scaler, GSC_OK);
-    gsc_status status = gsc_scale_check(in, out, 0, 0);
+    gsc_status status = gsc__scale_check(in, out, 0, 0);
     if (status == GSC_OK)
-        gsc_scale_apply(in, out, (double)scaler->scale);
+        gsc__scale_apply(in, out, (double)scaler->scale);
     return leave(scaler, status);
 }
 
 static gsc_status scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        GSC_TRY(gsc_scale_check(in[i], out[i], i, n));
+        GSC_TRY(gsc__scale_check(in[i], out[i], i, n));
     for (size_t i = 0; i < n; i++)
-        gsc_scale_apply(in[i], out[i], (double)scaler->scale);
+        gsc__scale_apply(in[i], out[i], (double)scaler->scale);
     return GSC_OK;
 }
 
@@ -107,7 +107,7 @@ gsc_status gsc_scaler_scale_list(gsc_scaler *scaler, DLTensor *const *in, DLTens
     GSC_TRY(check_scaler(scaler, caller));
     if (n > 0 && (!in || !out))
         return null_argument(caller, in ? "out" : "in");
-    gsc_env_enter(scaler);
+    gsc__env_enter(scaler);
     return leave(scaler, scale_list(scaler, in, out, n));
 }
 
@@ -117,7 +117,7 @@ gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *
     GSC_TRY(check_scaler(scaler, caller));
     if (!out)
         return null_argument(caller, "out");
-    GSC_TRY(gsc_check_device(device, caller));
+    GSC_TRY(gsc__check_device(device, caller));
     *out = (DLTensor){.data = &scaler->scale, .device = device, .dtype = GSC_FLOAT32};
     return GSC_OK;
 }
@@ -127,7 +127,7 @@ gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_unscale"));
     if (!scaler->options.enabled)
         return GSC_OK;
-    return leave(scaler, gsc_do_unscale(scaler, optimizer));
+    return leave(scaler, gsc__do_unscale(scaler, optimizer));
 }
 
 gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
@@ -135,14 +135,14 @@ gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer,
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_record"));
     if (!scaler->options.enabled)
         return GSC_OK;
-    return leave(scaler, gsc_do_record(scaler, optimizer, found_inf));
+    return leave(scaler, gsc__do_record(scaler, optimizer, found_inf));
 }
 
 gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
                            gsc_step_result *result)
 {
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_step"));
-    return leave(scaler, gsc_do_step(scaler, optimizer, args, result));
+    return leave(scaler, gsc__do_step(scaler, optimizer, args, result));
 }
 
 gsc_status gsc_scaler_result(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result)
@@ -151,7 +151,7 @@ gsc_status gsc_scaler_result(gsc_scaler *scaler, const gsc_optimizer *optimizer,
     GSC_TRY(check_optimizer(scaler, optimizer, caller));
     if (!result)
         return null_argument(caller, "result");
-    const gsc_record *record = gsc_record_find(scaler, optimizer);
+    const gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record || !record->has_result)
         return gsc_fail(GSC_ERR_STATE, "%s: this optimizer has not stepped with this scaler", caller);
     *result = record->result;
@@ -162,9 +162,9 @@ gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *op
                                      double norm_type, double *total_norm)
 {
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_clip_grad_norm"));
-    gsc_env_enter(scaler);
+    gsc__env_enter(scaler);
     double norm;
-    gsc_status status = gsc_do_clip(scaler, optimizer, max_norm, norm_type, &norm);
+    gsc_status status = gsc__do_clip(scaler, optimizer, max_norm, norm_type, &norm);
     if (status == GSC_OK && total_norm)
         *total_norm = norm;
     return leave(scaler, status);
@@ -173,13 +173,13 @@ gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *op
 gsc_status gsc_scaler_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_skip"));
-    return scaler->options.enabled ? gsc_do_skip(scaler, optimizer) : GSC_OK;
+    return scaler->options.enabled ? gsc__do_skip(scaler, optimizer) : GSC_OK;
 }
 
 gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     GSC_TRY(check_optimizer(scaler, optimizer, "gsc_scaler_rearm"));
-    gsc_record *record = gsc_record_find(scaler, optimizer);
+    gsc__record *record = gsc__record_find(scaler, optimizer);
     if (record)
         record->stage = GSC_STAGE_READY;
     return GSC_OK;
@@ -190,25 +190,25 @@ gsc_status gsc_scaler_update(gsc_scaler *scaler)
     GSC_TRY(check_scaler(scaler, "gsc_scaler_update"));
     if (!scaler->options.enabled)
         return GSC_OK;
-    return leave(scaler, gsc_do_update(scaler));
+    return leave(scaler, gsc__do_update(scaler));
 }
 
 gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
 {
     GSC_TRY(check_scaler(scaler, "gsc_scaler_update_to"));
-    gsc_env_enter(scaler);
-    return leave(scaler, gsc_do_update_to(scaler, new_scale));
+    gsc__env_enter(scaler);
+    return leave(scaler, gsc__do_update_to(scaler, new_scale));
 }
 
 static gsc_status read_scale(const DLTensor *tensor, const char *caller, double *value)
 {
-    const gsc_place place = {.caller = caller, .what = "new_scale"};
-    const gsc_view_rules reads = {.writes = false, .allow_fp16 = true};
-    gsc_view view;
-    GSC_TRY(gsc_view_check(tensor, &reads, &place, &view));
+    const gsc__place place = {.caller = caller, .what = "new_scale"};
+    const gsc__view_rules reads = {.writes = false, .allow_fp16 = true};
+    gsc__view view;
+    GSC_TRY(gsc__view_check(tensor, &reads, &place, &view));
     if (view.count != 1)
         return gsc_fail(GSC_ERR_VALUE, "%s: new_scale has %zu elements; allowed is exactly one", caller, view.count);
-    *value = gsc_element(view.kind, view.start, 0);
+    *value = gsc__element(view.kind, view.start, 0);
     return GSC_OK;
 }
 
@@ -218,23 +218,23 @@ gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler, const DLTensor *new_s
     GSC_TRY(check_scaler(scaler, caller));
     if (!new_scale)
         return null_argument(caller, "new_scale");
-    gsc_env_enter(scaler);
+    gsc__env_enter(scaler);
     double value = 0.0;
     gsc_status status = read_scale(new_scale, caller, &value);
-    return leave(scaler, status == GSC_OK ? gsc_do_update_to(scaler, value) : status);
+    return leave(scaler, status == GSC_OK ? gsc__do_update_to(scaler, value) : status);
 }
 
 void gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     if (check_scaler(scaler, "gsc_scaler_forget") == GSC_OK)
-        gsc_record_forget(scaler, optimizer);
+        gsc__record_forget(scaler, optimizer);
 }
 
 gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream)
 {
     const char *caller = "gsc_scaler_set_stream";
     GSC_TRY(check_scaler(scaler, caller));
-    GSC_TRY(gsc_check_device(device, caller));
+    GSC_TRY(gsc__check_device(device, caller));
     if (stream)
         return gsc_fail(GSC_ERR_VALUE, "%s: stream is not NULL, but the CPU has no streams", caller);
     return GSC_OK;
@@ -244,8 +244,8 @@ gsc_status gsc_scaler_set_growth_factor(gsc_scaler *scaler, double factor)
 {
     const char *caller = "gsc_scaler_set_growth_factor";
     GSC_TRY(check_scaler(scaler, caller));
-    gsc_env_enter(scaler);
-    gsc_status status = gsc_check_growth_factor(factor, caller);
+    gsc__env_enter(scaler);
+    gsc_status status = gsc__check_growth_factor(factor, caller);
     if (status == GSC_OK)
         scaler->options.growth_factor = factor;
     return leave(scaler, status);
@@ -255,8 +255,8 @@ gsc_status gsc_scaler_set_backoff_factor(gsc_scaler *scaler, double factor)
 {
     const char *caller = "gsc_scaler_set_backoff_factor";
     GSC_TRY(check_scaler(scaler, caller));
-    gsc_env_enter(scaler);
-    gsc_status status = gsc_check_backoff_factor(factor, caller);
+    gsc__env_enter(scaler);
+    gsc_status status = gsc__check_backoff_factor(factor, caller);
     if (status == GSC_OK)
         scaler->options.backoff_factor = factor;
     return leave(scaler, status);
@@ -266,7 +266,7 @@ gsc_status gsc_scaler_set_growth_interval(gsc_scaler *scaler, int64_t interval)
 {
     const char *caller = "gsc_scaler_set_growth_interval";
     GSC_TRY(check_scaler(scaler, caller));
-    GSC_TRY(gsc_check_growth_interval(interval, caller));
+    GSC_TRY(gsc__check_growth_interval(interval, caller));
     scaler->options.growth_interval = interval;
     return GSC_OK;
 }
@@ -277,6 +277,6 @@ gsc_status gsc_scaler_load_state_dict(gsc_scaler *scaler, const gsc_scaler_state
     GSC_TRY(check_scaler(scaler, caller));
     if (!in)
         return null_argument(caller, "in");
-    gsc_env_enter(scaler);
-    return leave(scaler, gsc_do_load_state(scaler, in));
+    gsc__env_enter(scaler);
+    return leave(scaler, gsc__do_load_state(scaler, in));
 }

@@ -50,12 +50,12 @@ static gsc_status complete_limits(const gsc_scaler *scaler, gsc_scaler_state *st
         state->min_scale = scaler->options.min_scale;
     if (state->max_scale == 0.0)
         state->max_scale = scaler->options.max_scale;
-    GSC_TRY(gsc_round_scale(&state->min_scale, least, greatest, "gsc_scaler_load_state_dict: min_scale"));
-    GSC_TRY(gsc_round_scale(&state->max_scale, least, greatest, "gsc_scaler_load_state_dict: max_scale"));
+    GSC_TRY(gsc__round_scale(&state->min_scale, least, greatest, "gsc_scaler_load_state_dict: min_scale"));
+    GSC_TRY(gsc__round_scale(&state->max_scale, least, greatest, "gsc_scaler_load_state_dict: max_scale"));
     if (state->min_scale > state->max_scale)
         return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_load_state_dict: min_scale is %.9g, above max_scale %.9g",
                         state->min_scale, state->max_scale);
-    return gsc_round_scale(&state->scale, state->min_scale, state->max_scale, "gsc_scaler_load_state_dict: scale");
+    return gsc__round_scale(&state->scale, state->min_scale, state->max_scale, "gsc_scaler_load_state_dict: scale");
 }
 
 static gsc_status complete_hysteresis(const gsc_scaler *scaler, gsc_scaler_state *state)
@@ -80,9 +80,9 @@ static gsc_status complete_hysteresis(const gsc_scaler *scaler, gsc_scaler_state
 static gsc_status complete(const gsc_scaler *scaler, gsc_scaler_state *state)
 {
     const char *what = "gsc_scaler_load_state_dict";
-    GSC_TRY(gsc_check_growth_factor(state->growth_factor, what));
-    GSC_TRY(gsc_check_backoff_factor(state->backoff_factor, what));
-    GSC_TRY(gsc_check_growth_interval(state->growth_interval, what));
+    GSC_TRY(gsc__check_growth_factor(state->growth_factor, what));
+    GSC_TRY(gsc__check_backoff_factor(state->backoff_factor, what));
+    GSC_TRY(gsc__check_growth_interval(state->growth_interval, what));
     GSC_TRY(check_count("growth_tracker", state->growth_tracker));
     GSC_TRY(check_count("consecutive_skips", state->consecutive_skips));
     GSC_TRY(complete_hysteresis(scaler, state));
@@ -101,14 +101,14 @@ static void adopt(gsc_scaler *scaler, const gsc_scaler_state *state)
     scaler->growth_tracker = state->growth_tracker;
     scaler->hysteresis_tracker = state->hysteresis_tracker;
     scaler->stats.consecutive_skips = state->consecutive_skips;
-    gsc_records_rearm(scaler);
+    gsc__records_rearm(scaler);
 }
 
-gsc_status gsc_do_load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
+gsc_status gsc__do_load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
 {
     bool enabled = scaler->options.enabled;
     gsc_scaler_state state = *in;
-    GSC_TRY(gsc_check_reserved(in->reserved, "gsc_scaler_load_state_dict", "state"));
+    GSC_TRY(gsc__check_reserved(in->reserved, "gsc_scaler_load_state_dict", "state"));
     if (is_empty(in)) {
         if (!enabled)
             return GSC_OK;
@@ -118,7 +118,7 @@ gsc_status gsc_do_load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
     GSC_TRY(complete(scaler, &state));
     if (!enabled)
         return GSC_OK;
-    if (!gsc_records_all_ready(scaler))
+    if (!gsc__records_all_ready(scaler))
         return gsc_fail(GSC_ERR_STATE, "gsc_scaler_load_state_dict: an iteration is under way; load after "
                                        "gsc_scaler_update");
     adopt(scaler, &state);

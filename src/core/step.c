@@ -11,7 +11,7 @@ static const char caller[] = "gsc_scaler_step";
 typedef struct step_attempt {
     gsc_scaler *scaler;
     const gsc_optimizer *optimizer;
-    gsc_record *record;
+    gsc__record *record;
     const gsc_step_args *args;
     bool clips;
     double p; /* of the norm to clip to */
@@ -20,7 +20,7 @@ typedef struct step_attempt {
 
 static gsc_status check_args(const gsc_step_args *args)
 {
-    GSC_TRY(gsc_check_reserved(args->reserved, caller, "args"));
+    GSC_TRY(gsc__check_reserved(args->reserved, caller, "args"));
     if (!(args->clip_norm >= 0.0))
         return gsc_fail(GSC_ERR_VALUE, "%s: args.clip_norm is %.9g, allowed are 0 (no clipping) and more", caller,
                         args->clip_norm);
@@ -34,12 +34,12 @@ static gsc_status check_args(const gsc_step_args *args)
 
 static gsc_status take_args(step_attempt *attempt, const gsc_step_args *args)
 {
-    gsc_env_enter(attempt->scaler);
+    gsc__env_enter(attempt->scaler);
     GSC_TRY(check_args(args));
     attempt->args = args;
     attempt->clips = args->clip_norm > 0.0;
     attempt->p = args->clip_norm_type == 0.0 ? 2.0 : args->clip_norm_type;
-    gsc_env_leave(attempt->scaler);
+    gsc__env_leave(attempt->scaler);
     return GSC_OK;
 }
 
@@ -57,15 +57,15 @@ static gsc_status call_step(step_attempt *attempt, const gsc_grad_scaling *scali
 {
     gsc_step_result *result = &attempt->result;
     const gsc_optimizer *optimizer = attempt->optimizer;
-    (void)gsc_callback_begin_step(attempt->scaler);
-    uint64_t messages = gsc_message_count();
+    (void)gsc__callback_begin_step(attempt->scaler);
+    uint64_t messages = gsc__message_count();
     gsc_status status =
         scaling ? optimizer->step_scaled(optimizer->self, attempt->args, scaling, &result->value, &result->has_value)
                 : optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
-    gsc_callback_end(attempt->scaler, false); /* no arithmetic follows */
+    gsc__callback_end(attempt->scaler, false); /* no arithmetic follows */
     if (status == GSC_OK)
         return GSC_OK;
-    return optimizer_failed(scaling ? "step_scaled" : "step", status, gsc_message_count() != messages);
+    return optimizer_failed(scaling ? "step_scaled" : "step", status, gsc__message_count() != messages);
 }
 
 static void finish(step_attempt *attempt, gsc_outcome outcome)
@@ -76,11 +76,11 @@ static void finish(step_attempt *attempt, gsc_outcome outcome)
     attempt->scaler->stats.skipped_steps += outcome == GSC_SKIPPED_OVERFLOW;
 }
 
-static bool must_skip(const gsc_record *record) { return record->found_inf || record->comm_failed; }
+static bool must_skip(const gsc__record *record) { return record->found_inf || record->comm_failed; }
 
 static gsc_status skip_overflow(step_attempt *attempt)
 {
-    gsc_env_enter(attempt->scaler);
+    gsc__env_enter(attempt->scaler);
     if (attempt->clips)
         attempt->result.grad_norm = isnan(attempt->record->max_abs) ? (double)NAN : (double)INFINITY;
     finish(attempt, GSC_SKIPPED_OVERFLOW);
@@ -96,8 +96,8 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
         return skip_overflow(attempt);
     if (attempt->clips) {
         double max_norm = attempt->args->clip_norm, *norm = &attempt->result.grad_norm;
-        GSC_TRY(collected ? gsc_clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
-                          : gsc_clip_unscaled(scaler, attempt->optimizer, max_norm, attempt->p, caller, norm));
+        GSC_TRY(collected ? gsc__clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
+                          : gsc__clip_unscaled(scaler, attempt->optimizer, max_norm, attempt->p, caller, norm));
     }
     GSC_TRY(call_step(attempt, NULL));
     finish(attempt, attempt->record->has_grads ? GSC_STEPPED : GSC_NO_GRADS);
@@ -106,8 +106,8 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
 
 static gsc_status step_ready(step_attempt *attempt)
 {
-    const gsc_exam exam = {.caller = caller, .writes = true, .want_norm = attempt->clips};
-    GSC_TRY(gsc_examine(attempt->scaler, attempt->optimizer, &exam, &attempt->record));
+    const gsc__exam exam = {.caller = caller, .writes = true, .want_norm = attempt->clips};
+    GSC_TRY(gsc__examine(attempt->scaler, attempt->optimizer, &exam, &attempt->record));
     return step_unscaled(attempt, true);
 }
 
@@ -117,21 +117,21 @@ static gsc_status step_fused(step_attempt *attempt)
     gsc_scaler *scaler = attempt->scaler;
     bool clips = attempt->clips;
     bool norm_on_the_way = clips && (attempt->p == 1.0 || attempt->p == 2.0 || isinf(attempt->p));
-    gsc_norm_sums sums = {0};
-    const gsc_exam exam = {
+    gsc__norm_sums sums = {0};
+    const gsc__exam exam = {
         .caller = caller, .want_norm = clips, .p = norm_on_the_way ? attempt->p : 0.0, .sums = &sums};
-    GSC_TRY(gsc_examine(scaler, attempt->optimizer, &exam, &attempt->record));
+    GSC_TRY(gsc__examine(scaler, attempt->optimizer, &exam, &attempt->record));
     attempt->result.max_abs = attempt->record->max_abs;
     if (must_skip(attempt->record))
         return skip_overflow(attempt);
 
-    double r = gsc_inverse_scale(scaler), coefficient = 1.0; /* gsc_examine has entered the environment */
+    double r = gsc__inverse_scale(scaler), coefficient = 1.0; /* gsc__examine has entered the environment */
     if (clips) {
         double *norm = &attempt->result.grad_norm;
-        gsc_status status = gsc_ranks_norm(scaler, r, attempt->p, norm_on_the_way ? &sums : NULL, norm);
+        gsc_status status = gsc__ranks_norm(scaler, r, attempt->p, norm_on_the_way ? &sums : NULL, norm);
         if (status != GSC_OK)
-            return gsc_disagree(scaler, attempt->record, status);
-        coefficient = gsc_clip_coefficient(attempt->args->clip_norm, *norm);
+            return gsc__disagree(scaler, attempt->record, status);
+        coefficient = gsc__clip_coefficient(attempt->args->clip_norm, *norm);
     }
     if (!attempt->record->has_grads) {
         attempt->record->stage = GSC_STAGE_UNSCALED;
@@ -139,7 +139,7 @@ static gsc_status step_fused(step_attempt *attempt)
         finish(attempt, GSC_NO_GRADS);
         return GSC_OK;
     }
-    const gsc_grad_scaling scaling = {.multiplier = gsc_fpenv_pin(r * coefficient)};
+    const gsc_grad_scaling scaling = {.multiplier = gsc__fpenv_pin(r * coefficient)};
     GSC_TRY(call_step(attempt, &scaling));
     finish(attempt, GSC_STEPPED);
     return GSC_OK;
@@ -148,10 +148,10 @@ static gsc_status step_fused(step_attempt *attempt)
 static gsc_status step_disabled(step_attempt *attempt)
 {
     gsc_scaler *scaler = attempt->scaler;
-    GSC_TRY(gsc_record_get(scaler, attempt->optimizer, &attempt->record));
+    GSC_TRY(gsc__record_get(scaler, attempt->optimizer, &attempt->record));
     if (attempt->clips)
-        GSC_TRY(gsc_clip_unscaled(scaler, attempt->optimizer, attempt->args->clip_norm, attempt->p, caller,
-                                  &attempt->result.grad_norm));
+        GSC_TRY(gsc__clip_unscaled(scaler, attempt->optimizer, attempt->args->clip_norm, attempt->p, caller,
+                                   &attempt->result.grad_norm));
     GSC_TRY(call_step(attempt, NULL));
     scaler->stats.steps++;
     return GSC_OK;
@@ -167,27 +167,27 @@ static gsc_status step_enabled(step_attempt *attempt)
             caller);
     if (attempt->record && attempt->record->stage == GSC_STAGE_UNSCALED)
         return step_unscaled(attempt, false);
-    GSC_TRY(gsc_require_ready(attempt->scaler, attempt->optimizer, caller));
+    GSC_TRY(gsc__require_ready(attempt->scaler, attempt->optimizer, caller));
     return attempt->optimizer->step_scaled ? step_fused(attempt) : step_ready(attempt);
 }
 
-gsc_status gsc_do_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
-                       gsc_step_result *result)
+gsc_status gsc__do_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
+                        gsc_step_result *result)
 {
     static const gsc_step_args plain;
     step_attempt attempt = {.scaler = scaler,
                             .optimizer = optimizer,
-                            .record = gsc_record_find(scaler, optimizer),
+                            .record = gsc__record_find(scaler, optimizer),
                             .args = &plain,
                             .result.grad_norm = (double)NAN};
-    GSC_TRY(gsc_check_step(optimizer, caller));
+    GSC_TRY(gsc__check_step(optimizer, caller));
     if (args)
         GSC_TRY(take_args(&attempt, args));
     GSC_TRY(scaler->options.enabled ? step_enabled(&attempt) : step_disabled(&attempt));
     if (!attempt.result.has_value)
         attempt.result.value = 0.0;
     /* The step of a disabled scaler may have had its optimizer forgotten. */
-    gsc_record *record = gsc_record_find(scaler, optimizer);
+    gsc__record *record = gsc__record_find(scaler, optimizer);
     if (record) {
         record->result = attempt.result;
         record->has_result = true;
@@ -197,12 +197,12 @@ gsc_status gsc_do_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const
     return GSC_OK;
 }
 
-gsc_status gsc_do_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+gsc_status gsc__do_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
-    gsc_record *record = gsc_record_find(scaler, optimizer);
+    gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record || record->stage != GSC_STAGE_UNSCALED)
-        GSC_TRY(gsc_require_ready(scaler, optimizer, "gsc_scaler_skip"));
-    GSC_TRY(gsc_record_get(scaler, optimizer, &record));
+        GSC_TRY(gsc__require_ready(scaler, optimizer, "gsc_scaler_skip"));
+    GSC_TRY(gsc__record_get(scaler, optimizer, &record));
     record->stage = GSC_STAGE_STEPPED;
     scaler->pending.recorded = true;
     return GSC_OK;

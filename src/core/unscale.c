@@ -2,11 +2,14 @@
 /* unscale.c: the check of one optimizer's gradients, with or without unscaling them, and what it leaves behind. */
 #include "core/internal.h"
 
-double gsc_inverse_scale(const gsc_scaler *scaler) { return gsc_fpenv_pin(1.0 / gsc_fpenv_pin((double)scaler->scale)); }
-
-gsc_status gsc_require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
+double gsc__inverse_scale(const gsc_scaler *scaler)
 {
-    const gsc_record *record = gsc_record_find(scaler, optimizer);
+    return gsc__fpenv_pin(1.0 / gsc__fpenv_pin((double)scaler->scale));
+}
+
+gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
+{
+    const gsc__record *record = gsc__record_find(scaler, optimizer);
     switch (record ? record->stage : GSC_STAGE_READY) {
     case GSC_STAGE_READY:
         if (!record || !record->comm_failed)
@@ -27,20 +30,20 @@ gsc_status gsc_require_ready(const gsc_scaler *scaler, const gsc_optimizer *opti
                     "%s: this optimizer has already stepped since the last update; call gsc_scaler_update", caller);
 }
 
-static gsc_finding sweep(gsc_scaler *scaler, const gsc_exam *exam)
+static gsc__finding sweep(gsc_scaler *scaler, const gsc__exam *exam)
 {
-    double r = gsc_inverse_scale(scaler);
+    double r = gsc__inverse_scale(scaler);
     if (exam->writes)
-        return gsc_gradlist_unscale(&scaler->list, r);
+        return gsc__gradlist_unscale(&scaler->list, r);
     if (exam->p == 0.0)
-        return gsc_gradlist_check(&scaler->list, r);
-    gsc_finding finding;
-    gsc_gradlist_norm(&scaler->list, r, exam->p, exam->sums, &finding);
+        return gsc__gradlist_check(&scaler->list, r);
+    gsc__finding finding;
+    gsc__gradlist_norm(&scaler->list, r, exam->p, exam->sums, &finding);
     return finding;
 }
 
 /* The verdict of all ranks becomes the optimizer's and the next update's. */
-static void settle(gsc_scaler *scaler, gsc_record *record, const gsc_verdict *verdict)
+static void settle(gsc_scaler *scaler, gsc__record *record, const gsc__verdict *verdict)
 {
     record->found_inf = verdict->found_inf;
     record->overflowed |= verdict->found_inf;
@@ -49,7 +52,7 @@ static void settle(gsc_scaler *scaler, gsc_record *record, const gsc_verdict *ve
     scaler->pending.overflow |= verdict->found_inf;
 }
 
-gsc_status gsc_disagree(gsc_scaler *scaler, gsc_record *record, gsc_status status)
+gsc_status gsc__disagree(gsc_scaler *scaler, gsc__record *record, gsc_status status)
 {
     record->stage = GSC_STAGE_UNSCALED;
     record->comm_failed = true;
@@ -57,21 +60,21 @@ gsc_status gsc_disagree(gsc_scaler *scaler, gsc_record *record, gsc_status statu
     return status;
 }
 
-gsc_status gsc_examine(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_exam *exam, gsc_record **out)
+gsc_status gsc__examine(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__exam *exam, gsc__record **out)
 {
-    const gsc_collection collection = {
+    const gsc__collection collection = {
         .caller = exam->caller, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = exam->want_norm};
-    gsc_status status = gsc_collect(scaler, optimizer, &collection);
-    gsc_env_enter(scaler);
-    gsc_finding finding = {0};
+    gsc_status status = gsc__collect(scaler, optimizer, &collection);
+    gsc__env_enter(scaler);
+    gsc__finding finding = {0};
     if (status == GSC_OK)
         finding = sweep(scaler, exam);
-    gsc_verdict verdict = {.found_inf = finding.found_inf,
-                           .checked = status == GSC_OK && scaler->list.count > 0,
-                           .failed = status != GSC_OK};
+    gsc__verdict verdict = {.found_inf = finding.found_inf,
+                            .checked = status == GSC_OK && scaler->list.count > 0,
+                            .failed = status != GSC_OK};
     bool has_grads = verdict.checked;
-    gsc_status agreement = gsc_ranks_agree(scaler, &verdict);
-    gsc_record *record = *out = gsc_record_find(scaler, optimizer); /* gsc_collect has made it known */
+    gsc_status agreement = gsc__ranks_agree(scaler, &verdict);
+    gsc__record *record = *out = gsc__record_find(scaler, optimizer); /* gsc__collect has made it known */
     if (status != GSC_OK) {
         if (record)
             record->comm_failed = agreement != GSC_OK;
@@ -80,40 +83,40 @@ gsc_status gsc_examine(gsc_scaler *scaler, const gsc_optimizer *optimizer, const
     record->has_grads = has_grads;
     record->max_abs = finding.max_abs;
     if (agreement != GSC_OK)
-        return gsc_disagree(scaler, record, agreement);
+        return gsc__disagree(scaler, record, agreement);
     if (exam->writes)
         record->stage = GSC_STAGE_UNSCALED;
     settle(scaler, record, &verdict);
     if (verdict.found_inf)
-        gsc_report_overflow(scaler, record, exam->writes ? 1.0 : gsc_inverse_scale(scaler),
-                            finding.found_inf ? GSC_OVERFLOW_HERE : GSC_OVERFLOW_ELSEWHERE);
+        gsc__report_overflow(scaler, record, exam->writes ? 1.0 : gsc__inverse_scale(scaler),
+                             finding.found_inf ? GSC_OVERFLOW_HERE : GSC_OVERFLOW_ELSEWHERE);
     return GSC_OK;
 }
 
-gsc_status gsc_do_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+gsc_status gsc__do_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
-    const gsc_exam exam = {.caller = "gsc_scaler_unscale", .writes = true};
-    gsc_record *record;
-    GSC_TRY(gsc_require_ready(scaler, optimizer, exam.caller));
-    return gsc_examine(scaler, optimizer, &exam, &record);
+    const gsc__exam exam = {.caller = "gsc_scaler_unscale", .writes = true};
+    gsc__record *record;
+    GSC_TRY(gsc__require_ready(scaler, optimizer, exam.caller));
+    return gsc__examine(scaler, optimizer, &exam, &record);
 }
 
-gsc_status gsc_do_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
+gsc_status gsc__do_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
 {
-    gsc_record *record;
-    GSC_TRY(gsc_require_ready(scaler, optimizer, "gsc_scaler_record"));
-    gsc_status status = gsc_record_get(scaler, optimizer, &record);
-    gsc_env_enter(scaler);
-    gsc_verdict verdict = {.found_inf = found_inf, .checked = true, .failed = status != GSC_OK};
-    gsc_status agreement = gsc_ranks_agree(scaler, &verdict);
+    gsc__record *record;
+    GSC_TRY(gsc__require_ready(scaler, optimizer, "gsc_scaler_record"));
+    gsc_status status = gsc__record_get(scaler, optimizer, &record);
+    gsc__env_enter(scaler);
+    gsc__verdict verdict = {.found_inf = found_inf, .checked = true, .failed = status != GSC_OK};
+    gsc_status agreement = gsc__ranks_agree(scaler, &verdict);
     GSC_TRY(status);
     record->has_grads = true;
     record->max_abs = 0.0;
     if (agreement != GSC_OK)
-        return gsc_disagree(scaler, record, agreement);
+        return gsc__disagree(scaler, record, agreement);
     record->stage = GSC_STAGE_UNSCALED;
     settle(scaler, record, &verdict);
     if (verdict.found_inf)
-        gsc_report_overflow(scaler, record, 1.0, found_inf ? GSC_OVERFLOW_RECORDED : GSC_OVERFLOW_ELSEWHERE);
+        gsc__report_overflow(scaler, record, 1.0, found_inf ? GSC_OVERFLOW_RECORDED : GSC_OVERFLOW_ELSEWHERE);
     return GSC_OK;
 }

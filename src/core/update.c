@@ -38,7 +38,7 @@ static void grow(gsc_scaler *scaler, scale_change *change)
 /* apex's hysteresis: every overflow takes a credit, without credit it backs off, a clean update restores all. */
 static void after_overflow(gsc_scaler *scaler, scale_change *change)
 {
-    gsc_env_enter(scaler);
+    gsc__env_enter(scaler);
     scaler->growth_tracker = 0;
     if (scaler->stats.consecutive_skips < INT64_MAX) /* a loaded state may hold any count */
         scaler->stats.consecutive_skips++;
@@ -57,18 +57,18 @@ static void after_clean(gsc_scaler *scaler, scale_change *change)
         return;
     }
     scaler->growth_tracker = 0;
-    gsc_env_enter(scaler);
+    gsc__env_enter(scaler);
     grow(scaler, change);
 }
 
 static void tell(gsc_scaler *scaler, const scale_change *change, int64_t update)
 {
     if (change->backed_off)
-        gsc_emit(scaler, GSC_EVENT_BACKOFF, update, NULL);
+        gsc__emit(scaler, GSC_EVENT_BACKOFF, update, NULL);
     if (change->at_min_scale)
-        gsc_emit(scaler, GSC_EVENT_AT_MIN_SCALE, update, NULL);
+        gsc__emit(scaler, GSC_EVENT_AT_MIN_SCALE, update, NULL);
     if (change->grew)
-        gsc_emit(scaler, GSC_EVENT_GROWTH, update, NULL);
+        gsc__emit(scaler, GSC_EVENT_GROWTH, update, NULL);
 }
 
 static gsc_status diverged(const gsc_scaler *scaler, const char *culprits)
@@ -81,7 +81,7 @@ static gsc_status diverged(const gsc_scaler *scaler, const char *culprits)
                     culprits);
 }
 
-gsc_status gsc_do_update(gsc_scaler *scaler)
+gsc_status gsc__do_update(gsc_scaler *scaler)
 {
     if (!scaler->pending.recorded && !scaler->pending.comm_failed)
         return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; unscale, record, "
@@ -97,7 +97,7 @@ gsc_status gsc_do_update(gsc_scaler *scaler)
     char culprits[sizeof scaler->culprits];
     if (overflow)
         memcpy(culprits, scaler->culprits, sizeof culprits);
-    gsc_records_rearm(scaler);
+    gsc__records_rearm(scaler);
     tell(scaler, &change, scaler->stats.updates++);
 
     int64_t limit = scaler->options.max_consecutive_skips;
@@ -106,14 +106,14 @@ gsc_status gsc_do_update(gsc_scaler *scaler)
     return GSC_OK;
 }
 
-gsc_status gsc_do_update_to(gsc_scaler *scaler, double new_scale)
+gsc_status gsc__do_update_to(gsc_scaler *scaler, double new_scale)
 {
-    GSC_TRY(gsc_round_scale(&new_scale, scaler->options.min_scale, scaler->options.max_scale,
-                            "gsc_scaler_update_to: new_scale"));
+    GSC_TRY(gsc__round_scale(&new_scale, scaler->options.min_scale, scaler->options.max_scale,
+                             "gsc_scaler_update_to: new_scale"));
     if (!scaler->options.enabled)
         return GSC_OK;
     scaler->scale = (float)new_scale;
-    gsc_records_rearm(scaler);
+    gsc__records_rearm(scaler);
     scaler->stats.updates++;
     return GSC_OK;
 }

@@ -14,7 +14,7 @@
 
 enum { PLACE_SIZE = 256 };
 
-const char *gsc_place_text(const gsc_place *place, char *text, size_t size)
+const char *gsc__place_text(const gsc__place *place, char *text, size_t size)
 {
     int used = snprintf(text, size, "%s: %s", place->caller, place->what);
     if (place->listed && used >= 0 && (size_t)used < size) {
@@ -30,17 +30,17 @@ const char *gsc_place_text(const gsc_place *place, char *text, size_t size)
 
 /* Fails with the place in front of the message. Out of the way of what succeeds. */
 __attribute__((cold, noinline)) GSC_PRINTF(3, 4) static gsc_status
-    refuse(const gsc_place *place, gsc_status status, const char *format, ...)
+    refuse(const gsc__place *place, gsc_status status, const char *format, ...)
 {
     char where[PLACE_SIZE], text[GSC_MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return gsc_fail(status, "%s %s", gsc_place_text(place, where, sizeof where), text);
+    return gsc_fail(status, "%s %s", gsc__place_text(place, where, sizeof where), text);
 }
 
-bool gsc_kind_of(DLDataType dtype, gsc_kind *kind)
+bool gsc__kind_of(DLDataType dtype, gsc__kind *kind)
 {
     if (dtype.lanes != 1)
         return false;
@@ -69,14 +69,14 @@ static void name_dtype(DLDataType dtype, char *text, size_t size)
         snprintf(text, size, "with code %d and %d bits", dtype.code, dtype.bits);
 }
 
-static gsc_status check_dtype(DLDataType dtype, const gsc_view_rules *rules, const gsc_place *place, gsc_kind *kind)
+static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, const gsc__place *place, gsc__kind *kind)
 {
     if (dtype.code == kDLComplex)
         return refuse(place, GSC_ERR_UNSUPPORTED,
                       "is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
                       "real view of it",
                       dtype.bits);
-    if (!gsc_kind_of(dtype, kind)) {
+    if (!gsc__kind_of(dtype, kind)) {
         char name[64];
         name_dtype(dtype, name, sizeof name);
         return refuse(place, GSC_ERR_VALUE,
@@ -91,7 +91,7 @@ static gsc_status check_dtype(DLDataType dtype, const gsc_view_rules *rules, con
 }
 
 /* Counts the elements; 0 where a size is 0, whatever the others are. */
-static gsc_status check_shape(const DLTensor *tensor, const gsc_place *place, size_t element_size, size_t *count)
+static gsc_status check_shape(const DLTensor *tensor, const gsc__place *place, size_t element_size, size_t *count)
 {
     if (tensor->ndim < 0 || tensor->ndim > GSC_MAX_NDIM)
         return refuse(place, GSC_ERR_VALUE, "has ndim %d; allowed are 0 to %d", (int)tensor->ndim, GSC_MAX_NDIM);
@@ -114,7 +114,7 @@ static gsc_status check_shape(const DLTensor *tensor, const gsc_place *place, si
     return GSC_OK;
 }
 
-static gsc_status check_data(const DLTensor *tensor, const gsc_place *place, size_t element_size, size_t count,
+static gsc_status check_data(const DLTensor *tensor, const gsc__place *place, size_t element_size, size_t count,
                              char **start)
 {
     if (!tensor->data)
@@ -162,16 +162,16 @@ static bool span_fits(const DLTensor *tensor, const char *start, size_t element_
 }
 
 /* Apart, so that compact tensors do not pay for its stack. */
-__attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor, const gsc_view_rules *rules,
-                                                          const gsc_place *place, gsc_view *view)
+__attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor, const gsc__view_rules *rules,
+                                                          const gsc__place *place, gsc__view *view)
 {
-    if (!span_fits(tensor, view->start, gsc_kind_size(view->kind)))
+    if (!span_fits(tensor, view->start, gsc__kind_size(view->kind)))
         return refuse(place, GSC_ERR_VALUE, "has strides that reach beyond memory");
-    gsc_layout layout;
-    gsc_layout_collapse(tensor, view->kind, &layout);
+    gsc__layout layout;
+    gsc__layout_collapse(tensor, view->kind, &layout);
     view->start = layout.data;
     view->dense = layout.ndim == 1 && layout.stride[0] == 1;
-    gsc_overlap overlap = rules->writes ? gsc_self_overlap(&layout) : GSC_DISJOINT;
+    gsc__overlap overlap = rules->writes ? gsc__self_overlap(&layout) : GSC_DISJOINT;
     if (overlap == GSC_OVERLAPPING)
         return refuse(place, GSC_ERR_VALUE,
                       "has strides that reach an element more than once, and it would be written; make a "
@@ -183,7 +183,8 @@ __attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor
     return GSC_OK;
 }
 
-gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, const gsc_place *place, gsc_view *out)
+gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__place *place,
+                           gsc__view *out)
 {
     gsc_status status = check_dtype(tensor->dtype, rules, place, &out->kind);
     if (status != GSC_OK)
@@ -192,7 +193,7 @@ gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, c
         return refuse(place, GSC_ERR_DEVICE, "is on device type %d; served is the CPU (type %d)",
                       (int)tensor->device.device_type, (int)kDLCPU);
     }
-    size_t element_size = gsc_kind_size(out->kind);
+    size_t element_size = gsc__kind_size(out->kind);
     out->tensor = tensor;
     out->start = NULL;
     out->dense = true;
@@ -205,7 +206,7 @@ gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, c
 }
 
 /* Dimensions with more than one element, innermost first. */
-static void take_dimensions(const DLTensor *tensor, gsc_kind kind, gsc_layout *out)
+static void take_dimensions(const DLTensor *tensor, gsc__kind kind, gsc__layout *out)
 {
     out->data = (char *)((uintptr_t)tensor->data + tensor->byte_offset);
     out->kind = kind;
@@ -221,7 +222,7 @@ static void take_dimensions(const DLTensor *tensor, gsc_kind kind, gsc_layout *o
     }
 }
 
-static void merge_dimensions(gsc_layout *layout)
+static void merge_dimensions(gsc__layout *layout)
 {
     if (layout->ndim == 0) {
         layout->ndim = 1;
@@ -242,18 +243,18 @@ static void merge_dimensions(gsc_layout *layout)
     layout->ndim = last + 1;
 }
 
-void gsc_layout_logical(const DLTensor *tensor, gsc_kind kind, gsc_layout *out)
+void gsc__layout_logical(const DLTensor *tensor, gsc__kind kind, gsc__layout *out)
 {
     take_dimensions(tensor, kind, out);
     merge_dimensions(out);
 }
 
-static void flip_negative_strides(gsc_layout *layout)
+static void flip_negative_strides(gsc__layout *layout)
 {
     for (int d = 0; d < layout->ndim; d++) {
         if (layout->stride[d] >= 0)
             continue;
-        layout->data += (layout->shape[d] - 1) * layout->stride[d] * (int64_t)gsc_kind_size(layout->kind);
+        layout->data += (layout->shape[d] - 1) * layout->stride[d] * (int64_t)gsc__kind_size(layout->kind);
         layout->stride[d] = -layout->stride[d];
     }
 }
@@ -261,7 +262,7 @@ static void flip_negative_strides(gsc_layout *layout)
 /* Zero strides sort as the greatest, so that rows are as long as they can be. */
 static bool strides_ascend(int64_t inner, int64_t outer) { return (uint64_t)inner - 1 <= (uint64_t)outer - 1; }
 
-static void sort_by_stride(gsc_layout *layout)
+static void sort_by_stride(gsc__layout *layout)
 {
     for (int d = 1; d < layout->ndim; d++) {
         int64_t shape = layout->shape[d], stride = layout->stride[d];
@@ -275,7 +276,7 @@ static void sort_by_stride(gsc_layout *layout)
     }
 }
 
-void gsc_layout_collapse(const DLTensor *tensor, gsc_kind kind, gsc_layout *out)
+void gsc__layout_collapse(const DLTensor *tensor, gsc__kind kind, gsc__layout *out)
 {
     take_dimensions(tensor, kind, out);
     flip_negative_strides(out);

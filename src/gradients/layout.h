@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layout.h: from a DLTensor of a caller to something that loops can trust: a checked view, and its elements as rows. */
-#ifndef GSC_KERNELS_LAYOUT_H
-#define GSC_KERNELS_LAYOUT_H
+#ifndef GSC_GRADIENTS_LAYOUT_H
+#define GSC_GRADIENTS_LAYOUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,45 +16,46 @@ enum {
     GSC_BLOCK = 4096 /* elements; a packed block fits the first cache and a small stack */
 };
 
-static inline size_t gsc_blocks(size_t elements) { return elements / GSC_BLOCK + (elements % GSC_BLOCK != 0); }
+static inline size_t gsc__blocks(size_t elements) { return elements / GSC_BLOCK + (elements % GSC_BLOCK != 0); }
 
 /* Which tensor of which call, for messages: `caller: what`, `caller: what 3 ("name")`. */
-typedef struct gsc_place {
+typedef struct gsc__place {
     const char *caller;
     const char *what;
     bool listed; /* index counts */
     size_t index;
     const char *name; /* may be NULL */
-} gsc_place;
+} gsc__place;
 
-typedef struct gsc_view_rules {
+typedef struct gsc__view_rules {
     bool writes; /* elements will be written: refuse strides that reach one twice */
     bool allow_fp16;
-} gsc_view_rules;
+} gsc__view_rules;
 
 /* A checked tensor. */
-typedef struct gsc_view {
+typedef struct gsc__view {
     const DLTensor *tensor;
     char *start;  /* lowest address of an element; NULL without elements */
     size_t count; /* elements */
-    gsc_kind kind;
+    gsc__kind kind;
     bool dense;           /* in some order the elements are `count` neighbours from start on */
     size_t first_element; /* elements of the views before this one in its list */
     size_t first_block;   /* and blocks; only where a norm is wanted */
-} gsc_view;
+} gsc__view;
 
 /* false: none of the four. */
-bool gsc_kind_of(DLDataType dtype, gsc_kind *kind);
+bool gsc__kind_of(DLDataType dtype, gsc__kind *kind);
 
 /* Checks everything that a loop relies on: dtype, device, shape, extent, data, alignment, and with rules->writes that
  * no element is reached twice. tensor must not be NULL. After an error *out is unspecified. */
-gsc_status gsc_view_check(const DLTensor *tensor, const gsc_view_rules *rules, const gsc_place *place, gsc_view *out);
+gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__place *place,
+                           gsc__view *out);
 
 /* Short cuts for the tensor that nearly all are: valid, compact, on the CPU, of ordinary extent. */
 enum { GSC_USUAL_BITS = 40 }; /* of the number of elements, and of byte_offset: far from where addresses wrap around */
 
 /* false: not one of float32, float64, bfloat16 on the CPU. */
-static inline bool gsc_usual_kind(const DLTensor *tensor, gsc_kind *kind)
+static inline bool gsc__usual_kind(const DLTensor *tensor, gsc__kind *kind)
 {
     if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1)
         return false;
@@ -70,7 +71,7 @@ static inline bool gsc_usual_kind(const DLTensor *tensor, gsc_kind *kind)
 }
 
 /* Elements; 0: none, not compact, or unusual. */
-static inline size_t gsc_usual_count(const DLTensor *tensor)
+static inline size_t gsc__usual_count(const DLTensor *tensor)
 {
     if ((uint32_t)tensor->ndim > GSC_MAX_NDIM || (tensor->ndim > 0 && !tensor->shape))
         return 0;
@@ -86,7 +87,7 @@ static inline size_t gsc_usual_count(const DLTensor *tensor)
 }
 
 /* NULL: none, or unusual. */
-static inline char *gsc_usual_start(const DLTensor *tensor)
+static inline char *gsc__usual_start(const DLTensor *tensor)
 {
     const int top = 8 * sizeof tensor->data - 2; /* data at the end of memory could wrap around to its beginning */
     if (!tensor->data || (uintptr_t)tensor->data >> top != 0 || tensor->byte_offset >> GSC_USUAL_BITS != 0)
@@ -94,13 +95,13 @@ static inline char *gsc_usual_start(const DLTensor *tensor)
     return (char *)tensor->data + tensor->byte_offset;
 }
 
-/* false says nothing; gsc_view_check does. */
-static inline bool gsc_view_usual(const DLTensor *tensor, gsc_view *out)
+/* false says nothing; gsc__view_check does. */
+static inline bool gsc__view_usual(const DLTensor *tensor, gsc__view *out)
 {
-    if (!gsc_usual_kind(tensor, &out->kind))
+    if (!gsc__usual_kind(tensor, &out->kind))
         return false;
-    char *start = gsc_usual_start(tensor);
-    size_t count = gsc_usual_count(tensor), misaligned = (uintptr_t)start & (gsc_kind_size(out->kind) - 1);
+    char *start = gsc__usual_start(tensor);
+    size_t count = gsc__usual_count(tensor), misaligned = (uintptr_t)start & (gsc__kind_size(out->kind) - 1);
     if (!start || count == 0 || misaligned != 0)
         return false;
     out->tensor = tensor;
@@ -111,47 +112,47 @@ static inline bool gsc_view_usual(const DLTensor *tensor, gsc_view *out)
 }
 
 /* Was this view taken of this tensor, and would it be the same today? false says nothing. */
-static inline bool gsc_view_is_still(const gsc_view *view, const DLTensor *tensor)
+static inline bool gsc__view_is_still(const gsc__view *view, const DLTensor *tensor)
 {
-    gsc_kind kind;
-    return view->tensor == tensor && gsc_usual_kind(tensor, &kind) && view->kind == kind &&
-           view->start == gsc_usual_start(tensor) && view->count == gsc_usual_count(tensor) && view->dense;
+    gsc__kind kind;
+    return view->tensor == tensor && gsc__usual_kind(tensor, &kind) && view->kind == kind &&
+           view->start == gsc__usual_start(tensor) && view->count == gsc__usual_count(tensor) && view->dense;
 }
 
 /* The place in words, into text; returns text. */
-const char *gsc_place_text(const gsc_place *place, char *text, size_t size);
+const char *gsc__place_text(const gsc__place *place, char *text, size_t size);
 
 /* A checked tensor's elements: innermost dimension first, at least one dimension, strides in elements. */
-typedef struct gsc_layout {
+typedef struct gsc__layout {
     char *data; /* the element with all indices zero */
-    gsc_kind kind;
+    gsc__kind kind;
     int ndim;
     int64_t shape[GSC_MAX_NDIM], stride[GSC_MAX_NDIM];
-} gsc_layout;
+} gsc__layout;
 
 /* Keeps the row-major order of the elements; dimensions that are one in memory are merged. */
-void gsc_layout_logical(const DLTensor *tensor, gsc_kind kind, gsc_layout *out);
+void gsc__layout_logical(const DLTensor *tensor, gsc__kind kind, gsc__layout *out);
 /* Any order: strides positive and ascending (zero strides last), everything merged that can be. Elementwise loops see a
  * transposed dense tensor as one run. */
-void gsc_layout_collapse(const DLTensor *tensor, gsc_kind kind, gsc_layout *out);
+void gsc__layout_collapse(const DLTensor *tensor, gsc__kind kind, gsc__layout *out);
 
 /* Elements [first, first + count) of a layout, row by row. */
-typedef struct gsc_rows {
-    const gsc_layout *layout;
+typedef struct gsc__rows {
+    const gsc__layout *layout;
     int64_t index[GSC_MAX_NDIM];
     size_t left;
-} gsc_rows;
+} gsc__rows;
 
-typedef struct gsc_row {
+typedef struct gsc__row {
     char *data;
     size_t count;
-} gsc_row; /* their stride is layout->stride[0] */
+} gsc__row; /* their stride is layout->stride[0] */
 
-void gsc_rows_begin(gsc_rows *rows, const gsc_layout *layout, size_t first, size_t count);
-bool gsc_rows_next(gsc_rows *rows, gsc_row *row);
+void gsc__rows_begin(gsc__rows *rows, const gsc__layout *layout, size_t first, size_t count);
+bool gsc__rows_next(gsc__rows *rows, gsc__row *row);
 
 /* Copies elements [first, first + count) to or from neighbours in memory. */
-void gsc_layout_pack(const gsc_layout *layout, size_t first, size_t count, void *packed);
-void gsc_layout_unpack(const gsc_layout *layout, size_t first, size_t count, const void *packed);
+void gsc__layout_pack(const gsc__layout *layout, size_t first, size_t count, void *packed);
+void gsc__layout_unpack(const gsc__layout *layout, size_t first, size_t count, const void *packed);
 
 #endif

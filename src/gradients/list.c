@@ -6,7 +6,7 @@
 
 #include "gradients/sweep.h"
 
-void gsc_gradlist_init(gsc_gradlist *list)
+void gsc__gradlist_init(gsc__gradlist *list)
 {
     list->complete = list->capacity = list->sums_capacity = 0;
     list->more_views = NULL;
@@ -15,13 +15,13 @@ void gsc_gradlist_init(gsc_gradlist *list)
     list->more_sums = NULL;
 }
 
-static gsc_status reserve_views(gsc_gradlist *list, size_t n)
+static gsc_status reserve_views(gsc__gradlist *list, size_t n)
 {
-    size_t capacity = (size_t)2 * GSC_FEW, bytes_per_tensor = sizeof(gsc_view);
+    size_t capacity = (size_t)2 * GSC_FEW, bytes_per_tensor = sizeof(gsc__view);
     while (capacity < n && capacity <= SIZE_MAX / 2 / bytes_per_tensor)
         capacity *= 2;
-    gsc_view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);
-    gsc_run *runs = views ? malloc(capacity * sizeof *runs) : NULL;
+    gsc__view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);
+    gsc__run *runs = views ? malloc(capacity * sizeof *runs) : NULL;
     size_t *table = runs ? malloc(2 * capacity * sizeof *table) : NULL;
     if (!table) {
         free(views);
@@ -38,14 +38,14 @@ static gsc_status reserve_views(gsc_gradlist *list, size_t n)
     return GSC_OK;
 }
 
-static void begin_anew(gsc_gradlist *list)
+static void begin_anew(gsc__gradlist *list)
 {
     list->same = false;
     list->count = list->elements = list->run_count = 0;
     list->plain = list->ascending = true;
 }
 
-gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n)
+gsc_status gsc__gradlist_begin(gsc__gradlist *list, size_t n)
 {
     list->last = list->complete;
     list->complete = 0;
@@ -64,22 +64,22 @@ gsc_status gsc_gradlist_begin(gsc_gradlist *list, size_t n)
     return GSC_OK;
 }
 
-static inline void add_run(gsc_gradlist *list, const gsc_view *view)
+static inline void add_run(gsc__gradlist *list, const gsc__view *view)
 {
     list->plain = list->plain && view->dense && view->kind == list->views[0].kind;
-    gsc_run *next = &list->runs[list->run_count];
-    if (list->run_count > 0 && (char *)next[-1].data + next[-1].count * gsc_kind_size(view->kind) == view->start) {
+    gsc__run *next = &list->runs[list->run_count];
+    if (list->run_count > 0 && (char *)next[-1].data + next[-1].count * gsc__kind_size(view->kind) == view->start) {
         next[-1].count += view->count;
         return;
     }
-    *next = (gsc_run){view->start, view->count};
+    *next = (gsc__run){view->start, view->count};
     list->run_count++;
 }
 
 /* Takes up the view that lies in the next place of the list. */
-static inline gsc_status take_up(gsc_gradlist *list, const char *caller)
+static inline gsc_status take_up(gsc__gradlist *list, const char *caller)
 {
-    gsc_view *view = &list->views[list->count];
+    gsc__view *view = &list->views[list->count];
     size_t elements;
     if (__builtin_add_overflow(list->elements, view->count, &elements))
         return gsc_fail(GSC_ERR_VALUE, "%s: the gradients have more than 2^64 elements in all", caller);
@@ -92,7 +92,7 @@ static inline gsc_status take_up(gsc_gradlist *list, const char *caller)
 }
 
 /* The first views have turned out to be all that is left of what the list was. */
-__attribute__((noinline)) static void take_up_again(gsc_gradlist *list)
+__attribute__((noinline)) static void take_up_again(gsc__gradlist *list)
 {
     size_t count = list->count;
     begin_anew(list);
@@ -100,40 +100,43 @@ __attribute__((noinline)) static void take_up_again(gsc_gradlist *list)
         (void)take_up(list, ""); /* a part of what was no more than 2^64 elements */
 }
 
-__attribute__((noinline)) static gsc_status add_unusual(gsc_gradlist *list, const DLTensor *tensor, size_t index,
-                                                        const char *name, const gsc_gradlist_rules *rules)
+__attribute__((noinline)) static gsc_status add_unusual(gsc__gradlist *list, const DLTensor *tensor, size_t index,
+                                                        const char *name, const gsc__gradlist_rules *rules)
 {
-    const gsc_place place = {.caller = rules->caller, .what = "gradient", .listed = true, .index = index, .name = name};
-    const gsc_view_rules view_rules = {.writes = rules->writes, .allow_fp16 = rules->allow_fp16};
-    gsc_view *view = &list->views[list->count];
-    gsc_status status = gsc_view_check(tensor, &view_rules, &place, view);
+    const gsc__place place = {
+        .caller = rules->caller, .what = "gradient", .listed = true, .index = index, .name = name};
+    const gsc__view_rules view_rules = {.writes = rules->writes, .allow_fp16 = rules->allow_fp16};
+    gsc__view *view = &list->views[list->count];
+    gsc_status status = gsc__view_check(tensor, &view_rules, &place, view);
     return status == GSC_OK && view->count > 0 ? take_up(list, rules->caller) : status;
 }
 
-static inline gsc_status add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const gsc_gradlist_rules *rules)
+static inline gsc_status add(gsc__gradlist *list, const DLTensor *tensor, size_t index,
+                             const gsc__gradlist_rules *rules)
 {
     if (!tensor)
         return GSC_OK;
-    gsc_view *view = &list->views[list->count];
+    gsc__view *view = &list->views[list->count];
     if (list->same) {
-        if (list->count < list->last && gsc_view_is_still(view, tensor)) {
+        if (list->count < list->last && gsc__view_is_still(view, tensor)) {
             list->count++;
             return GSC_OK;
         }
         take_up_again(list);
     }
-    if (gsc_view_usual(tensor, view))
+    if (gsc__view_usual(tensor, view))
         return take_up(list, rules->caller);
     return add_unusual(list, tensor, index, NULL, rules);
 }
 
-gsc_status gsc_gradlist_add(gsc_gradlist *list, const DLTensor *tensor, size_t index, const gsc_gradlist_rules *rules)
+gsc_status gsc__gradlist_add(gsc__gradlist *list, const DLTensor *tensor, size_t index,
+                             const gsc__gradlist_rules *rules)
 {
     return add(list, tensor, index, rules);
 }
 
-gsc_status gsc_gradlist_add_each(gsc_gradlist *list, size_t n, const gsc_gradlist_source *source,
-                                 const gsc_gradlist_rules *rules)
+gsc_status gsc__gradlist_add_each(gsc__gradlist *list, size_t n, const gsc__gradlist_source *source,
+                                  const gsc__gradlist_rules *rules)
 {
     for (size_t i = 0; i < n; i++) {
         const DLTensor *tensor = source->tensor(source->self, i);
@@ -146,19 +149,19 @@ gsc_status gsc_gradlist_add_each(gsc_gradlist *list, size_t n, const gsc_gradlis
     return GSC_OK;
 }
 
-static bool same_layout(const gsc_view *a, const gsc_view *b)
+static bool same_layout(const gsc__view *a, const gsc__view *b)
 {
     if (a->dense)
         return true;
-    gsc_layout one, other;
-    gsc_layout_collapse(a->tensor, a->kind, &one);
-    gsc_layout_collapse(b->tensor, b->kind, &other);
+    gsc__layout one, other;
+    gsc__layout_collapse(a->tensor, a->kind, &one);
+    gsc__layout_collapse(b->tensor, b->kind, &other);
     size_t bytes = (size_t)one.ndim * sizeof one.shape[0];
     return one.ndim == other.ndim && memcmp(one.shape, other.shape, bytes) == 0 &&
            memcmp(one.stride, other.stride, bytes) == 0;
 }
 
-static bool same_elements(const gsc_view *a, const gsc_view *b)
+static bool same_elements(const gsc__view *a, const gsc__view *b)
 {
     return a->start == b->start && a->count == b->count && a->kind == b->kind && a->dense == b->dense &&
            same_layout(a, b);
@@ -171,7 +174,7 @@ static size_t hash_address(const void *address)
 }
 
 /* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. */
-static void drop_duplicates(gsc_gradlist *list)
+static void drop_duplicates(gsc__gradlist *list)
 {
     size_t few[2 * GSC_FEW], *table = list->table ? list->table : few, mask = 2 * GSC_FEW - 1;
     while (mask + 1 < 2 * list->count)
@@ -179,7 +182,7 @@ static void drop_duplicates(gsc_gradlist *list)
     memset(table, 0, (mask + 1) * sizeof *table);
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {
-        const gsc_view *view = &list->views[i];
+        const gsc__view *view = &list->views[i];
         size_t slot = hash_address(view->start) & mask;
         while (table[slot] != 0 && !same_elements(view, &list->views[table[slot] - 1]))
             slot = (slot + 1) & mask;
@@ -194,20 +197,20 @@ static void drop_duplicates(gsc_gradlist *list)
     take_up_again(list);
 }
 
-static void place_blocks(gsc_gradlist *list)
+static void place_blocks(gsc__gradlist *list)
 {
     list->blocks = 0;
     for (size_t i = 0; i < list->count; i++) {
         list->views[i].first_block = list->blocks;
-        list->blocks += gsc_blocks(list->views[i].count);
+        list->blocks += gsc__blocks(list->views[i].count);
     }
 }
 
-static gsc_status reserve_sums(gsc_gradlist *list)
+static gsc_status reserve_sums(gsc__gradlist *list)
 {
     size_t blocks = list->blocks;
     if (blocks > GSC_FEW && blocks > list->sums_capacity) {
-        gsc_partial *sums = blocks <= SIZE_MAX / sizeof *sums ? malloc(blocks * sizeof *sums) : NULL;
+        gsc__partial *sums = blocks <= SIZE_MAX / sizeof *sums ? malloc(blocks * sizeof *sums) : NULL;
         if (!sums)
             return gsc_fail(GSC_ERR_MEMORY, "out of memory for the norm of %zu elements", list->elements);
         free(list->more_sums);
@@ -219,7 +222,7 @@ static gsc_status reserve_sums(gsc_gradlist *list)
 }
 
 /* Identical views begin at the same element, so starts that ascend prove that there are none. */
-gsc_status gsc_gradlist_finish(gsc_gradlist *list, bool want_norm)
+gsc_status gsc__gradlist_finish(gsc__gradlist *list, bool want_norm)
 {
     if (list->same && list->count < list->last)
         take_up_again(list);
@@ -232,34 +235,34 @@ gsc_status gsc_gradlist_finish(gsc_gradlist *list, bool want_norm)
     return reserve_sums(list);
 }
 
-void gsc_gradlist_free(gsc_gradlist *list)
+void gsc__gradlist_free(gsc__gradlist *list)
 {
     free(list->more_views);
     free(list->more_runs);
     free(list->table);
     free(list->more_sums);
-    gsc_gradlist_init(list);
+    gsc__gradlist_init(list);
     list->count = 0;
 }
 
-gsc_finding gsc_gradlist_scan(const gsc_gradlist *list, gsc_kernel *const *kernels, double factor, bool stores)
+gsc__finding gsc__gradlist_scan(const gsc__gradlist *list, gsc__kernel *const *kernels, double factor, bool stores)
 {
     uint64_t max_bits[GSC_KINDS];
-    const gsc_sweep sweep = {
+    const gsc__sweep sweep = {
         .list = list, .kernels = kernels, .factor = {factor, factor, factor, factor}, .stores = stores};
-    gsc_sweep_run(&sweep, max_bits);
-    return gsc_finding_from_bits(max_bits);
+    gsc__sweep_run(&sweep, max_bits);
+    return gsc__finding_from_bits(max_bits);
 }
 
-gsc_finding gsc_gradlist_check(const gsc_gradlist *list, double r)
+gsc__finding gsc__gradlist_check(const gsc__gradlist *list, double r)
 {
-    return gsc_gradlist_scan(list, gsc_kernels()->check, r, false);
+    return gsc__gradlist_scan(list, gsc__kernels()->check, r, false);
 }
 
-gsc_finding gsc_gradlist_unscale(const gsc_gradlist *list, double r)
+gsc__finding gsc__gradlist_unscale(const gsc__gradlist *list, double r)
 {
     /* A product with 1 would make signalling NaNs quiet. */
-    return r == 1.0 ? gsc_gradlist_check(list, r) : gsc_gradlist_scan(list, gsc_kernels()->unscale, r, true);
+    return r == 1.0 ? gsc__gradlist_check(list, r) : gsc__gradlist_scan(list, gsc__kernels()->unscale, r, true);
 }
 
-void gsc_gradlist_multiply(const gsc_gradlist *list, double factor) { (void)gsc_gradlist_unscale(list, factor); }
+void gsc__gradlist_multiply(const gsc__gradlist *list, double factor) { (void)gsc__gradlist_unscale(list, factor); }

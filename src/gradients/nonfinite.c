@@ -7,7 +7,7 @@
 
 /* One tensor on all threads. */
 typedef struct census {
-    const gsc_layout *layout; /* logical */
+    const gsc__layout *layout; /* logical */
     size_t count, elements_per_task;
     double r;
     atomic_uint_least64_t infs, nans, first;
@@ -23,16 +23,16 @@ static void keep_least(atomic_uint_least64_t *least, uint64_t value)
 static void count_block(census *all, size_t first, size_t count)
 {
     _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
-    const gsc_layout *layout = all->layout;
-    gsc_run run = {packed, count};
+    const gsc__layout *layout = all->layout;
+    gsc__run run = {packed, count};
     if (layout->ndim == 1 && layout->stride[0] == 1)
-        run.data = layout->data + first * gsc_kind_size(layout->kind);
+        run.data = layout->data + first * gsc__kind_size(layout->kind);
     else
-        gsc_layout_pack(layout, first, count, packed);
-    const gsc_kernel_table *kernels = gsc_kernels();
-    if (kernels->check[layout->kind](&run, 1, all->r, NULL) < gsc_kind_infinity(layout->kind))
+        gsc__layout_pack(layout, first, count, packed);
+    const gsc__kernel_table *kernels = gsc__kernels();
+    if (kernels->check[layout->kind](&run, 1, all->r, NULL) < gsc__kind_infinity(layout->kind))
         return; /* as nearly all are, and a check is faster than a count */
-    gsc_partial found;
+    gsc__partial found;
     kernels->count[layout->kind](&run, 1, all->r, &found);
     atomic_fetch_add(&all->infs, found.counts.infs);
     atomic_fetch_add(&all->nans, found.counts.nans);
@@ -49,21 +49,21 @@ static void count_task(void *ctx, size_t index)
 }
 
 /* Any size, any strides. */
-static bool count_large(const gsc_view *view, double r, gsc_census *out)
+static bool count_large(const gsc__view *view, double r, gsc__census *out)
 {
-    gsc_layout layout;
-    gsc_layout_logical(view->tensor, view->kind, &layout);
+    gsc__layout layout;
+    gsc__layout_logical(view->tensor, view->kind, &layout);
     census all = {.layout = &layout, .count = view->count, .r = r};
     atomic_store(&all.first, view->count);
-    gsc_parallel_run(gsc_task_split(view->count, &all.elements_per_task), count_task, &all);
+    gsc_parallel_run(gsc__task_split(view->count, &all.elements_per_task), count_task, &all);
     if (all.infs + all.nans == 0)
         return false;
-    *out = (gsc_census){.inf_count = all.infs, .nan_count = all.nans, .first_index = all.first};
+    *out = (gsc__census){.inf_count = all.infs, .nan_count = all.nans, .first_index = all.first};
     return true;
 }
 
 /* Neighbours in memory become one run. Returns how many there are. */
-static size_t join(const gsc_run *runs, size_t n, size_t element_size, gsc_run *joined)
+static size_t join(const gsc__run *runs, size_t n, size_t element_size, gsc__run *joined)
 {
     size_t count = 0;
     const char *end = NULL;
@@ -79,10 +79,10 @@ static size_t join(const gsc_run *runs, size_t n, size_t element_size, gsc_run *
     return count;
 }
 
-static bool is_small(const gsc_view *view) { return view->dense && view->count < GSC_ALONE; }
+static bool is_small(const gsc__view *view) { return view->dense && view->count < GSC_ALONE; }
 
 /* How many small tensors of one kind come next. */
-static size_t small_ones(const gsc_view *views, size_t n)
+static size_t small_ones(const gsc__view *views, size_t n)
 {
     size_t count = 0;
     while (count < n && is_small(&views[count]) && views[count].kind == views[0].kind)
@@ -91,16 +91,16 @@ static size_t small_ones(const gsc_view *views, size_t n)
 }
 
 /* After an overflow in one of thousands, a share in one check is all that most of them need. */
-static bool count_small(const gsc_view *views, size_t n, double r, bool expected, gsc_census *out)
+static bool count_small(const gsc__view *views, size_t n, double r, bool expected, gsc__census *out)
 {
-    gsc_run runs[GSC_CENSUS_MOST], joined[GSC_CENSUS_MOST];
-    gsc_partial found[GSC_CENSUS_MOST];
-    const gsc_kernel_table *kernels = gsc_kernels();
-    const gsc_kind kind = views[0].kind;
+    gsc__run runs[GSC_CENSUS_MOST], joined[GSC_CENSUS_MOST];
+    gsc__partial found[GSC_CENSUS_MOST];
+    const gsc__kernel_table *kernels = gsc__kernels();
+    const gsc__kind kind = views[0].kind;
     for (size_t k = 0; k < n; k++)
-        runs[k] = (gsc_run){views[k].start, views[k].count};
+        runs[k] = (gsc__run){views[k].start, views[k].count};
     if (!expected &&
-        kernels->check[kind](joined, join(runs, n, gsc_kind_size(kind), joined), r, NULL) < gsc_kind_infinity(kind))
+        kernels->check[kind](joined, join(runs, n, gsc__kind_size(kind), joined), r, NULL) < gsc__kind_infinity(kind))
         return false;
     kernels->count[kind](runs, n, r, found);
     bool any = false;
@@ -108,25 +108,25 @@ static bool count_small(const gsc_view *views, size_t n, double r, bool expected
         if (found[k].counts.infs + found[k].counts.nans == 0)
             continue;
         any = true;
-        if (gsc_usual_count(views[k].tensor) > 0) /* in row-major order */
-            out[k] = (gsc_census){.inf_count = found[k].counts.infs,
-                                  .nan_count = found[k].counts.nans,
-                                  .first_index = found[k].counts.first};
+        if (gsc__usual_count(views[k].tensor) > 0) /* in row-major order */
+            out[k] = (gsc__census){.inf_count = found[k].counts.infs,
+                                   .nan_count = found[k].counts.nans,
+                                   .first_index = found[k].counts.first};
         else
             count_large(&views[k], r, &out[k]);
     }
     return any;
 }
 
-void gsc_census_view(const DLTensor *tensor, gsc_view *out)
+void gsc__census_view(const DLTensor *tensor, gsc__view *out)
 {
-    const gsc_view_rules rules = {.writes = false, .allow_fp16 = true};
-    const gsc_place place = {.caller = "gsc_census_view", .what = "tensor"};
-    if (!tensor || (!gsc_view_usual(tensor, out) && gsc_view_check(tensor, &rules, &place, out) != GSC_OK))
-        *out = (gsc_view){.dense = true};
+    const gsc__view_rules rules = {.writes = false, .allow_fp16 = true};
+    const gsc__place place = {.caller = "gsc__census_view", .what = "tensor"};
+    if (!tensor || (!gsc__view_usual(tensor, out) && gsc__view_check(tensor, &rules, &place, out) != GSC_OK))
+        *out = (gsc__view){.dense = true};
 }
 
-bool gsc_census_take(const gsc_view *views, size_t n, double r, bool expected, gsc_census *out)
+bool gsc__census_take(const gsc__view *views, size_t n, double r, bool expected, gsc__census *out)
 {
     bool any = false;
     memset(out, 0, n * sizeof *out);

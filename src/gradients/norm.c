@@ -10,80 +10,80 @@
 #include "gradients/sweep.h"
 
 typedef struct power_sweep {
-    const gsc_gradlist *list;
-    gsc_partial *partials;
+    const gsc__gradlist *list;
+    gsc__partial *partials;
     double r, p;
     int exponent;
     size_t elements_per_task;
 } power_sweep;
 
-static gsc_partial add_partials(const gsc_partial *partials, size_t count)
+static gsc__partial add_partials(const gsc__partial *partials, size_t count)
 {
     if (count == 1)
         return partials[0];
     size_t half = count / 2;
-    gsc_partial a = add_partials(partials, half), b = add_partials(partials + half, count - half);
+    gsc__partial a = add_partials(partials, half), b = add_partials(partials + half, count - half);
     for (int bin = 0; bin < 3; bin++)
         a.sums[bin] += b.sums[bin];
     return a;
 }
 
-static double sum_block(const power_sweep *all, const gsc_view *view, const gsc_layout *layout, size_t first)
+static double sum_block(const power_sweep *all, const gsc__view *view, const gsc__layout *layout, size_t first)
 {
     _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
     size_t count = view->count - first < GSC_BLOCK ? view->count - first : GSC_BLOCK;
-    gsc_layout_pack(layout, first, count, packed);
-    const gsc_run run = {packed, count};
+    gsc__layout_pack(layout, first, count, packed);
+    const gsc__run run = {packed, count};
     if (all->r != 1.0)
-        gsc_kernels()->unscale[view->kind](&run, 1, all->r, NULL);
+        gsc__kernels()->unscale[view->kind](&run, 1, all->r, NULL);
     double sum = 0.0;
     for (size_t i = 0; i < count; i++)
-        sum += pow(ldexp(fabs(gsc_element(view->kind, packed, i)), -all->exponent), all->p);
+        sum += pow(ldexp(fabs(gsc__element(view->kind, packed, i)), -all->exponent), all->p);
     return sum;
 }
 
-static void sum_part(void *ctx, const gsc_view *view, size_t from, size_t to)
+static void sum_part(void *ctx, const gsc__view *view, size_t from, size_t to)
 {
     const power_sweep *all = ctx;
-    gsc_layout layout;
-    gsc_layout_collapse(view->tensor, view->kind, &layout);
+    gsc__layout layout;
+    gsc__layout_collapse(view->tensor, view->kind, &layout);
     for (; from < to; from += GSC_BLOCK)
         all->partials[view->first_block + from / GSC_BLOCK] =
-            (gsc_partial){.sums = {sum_block(all, view, &layout, from), 0.0, 0.0}};
+            (gsc__partial){.sums = {sum_block(all, view, &layout, from), 0.0, 0.0}};
 }
 
 static void sum_task(void *ctx, size_t index)
 {
     power_sweep *all = ctx;
-    gsc_gradlist_visit(all->list, index, all->elements_per_task, sum_part, all);
+    gsc__gradlist_visit(all->list, index, all->elements_per_task, sum_part, all);
 }
 
-static gsc_finding sweep_powers(const gsc_gradlist *list, double r, const gsc_norm_sums *sums)
+static gsc__finding sweep_powers(const gsc__gradlist *list, double r, const gsc__norm_sums *sums)
 {
     power_sweep all = {.list = list, .partials = list->sums, .r = r, .p = sums->p, .exponent = sums->exponent};
-    gsc_parallel_run(gsc_task_split(list->elements, &all.elements_per_task), sum_task, &all);
-    return gsc_gradlist_check(list, r);
+    gsc_parallel_run(gsc__task_split(list->elements, &all.elements_per_task), sum_task, &all);
+    return gsc__gradlist_check(list, r);
 }
 
-static gsc_finding sweep_sums(const gsc_gradlist *list, double r, double p)
+static gsc__finding sweep_sums(const gsc__gradlist *list, double r, double p)
 {
     uint64_t max_bits[GSC_KINDS];
-    const gsc_kernel_table *kernels = gsc_kernels();
-    const gsc_sweep sweep = {.list = list,
-                             .kernels = p == 1.0 ? kernels->norm1 : kernels->norm2,
-                             .factor = {r, r, r, r},
-                             .partials = list->sums};
-    gsc_sweep_run(&sweep, max_bits);
-    return gsc_finding_from_bits(max_bits);
+    const gsc__kernel_table *kernels = gsc__kernels();
+    const gsc__sweep sweep = {.list = list,
+                              .kernels = p == 1.0 ? kernels->norm1 : kernels->norm2,
+                              .factor = {r, r, r, r},
+                              .partials = list->sums};
+    gsc__sweep_run(&sweep, max_bits);
+    return gsc__finding_from_bits(max_bits);
 }
 
 static bool has_kernel(double p) { return p == 1.0 || p == 2.0; }
 
-int gsc_gradlist_norm_exponent(const gsc_gradlist *list, double r, double p)
+int gsc__gradlist_norm_exponent(const gsc__gradlist *list, double r, double p)
 {
     if (has_kernel(p) || isinf(p))
         return 0;
-    double max_abs = gsc_gradlist_check(list, r).max_abs;
+    double max_abs = gsc__gradlist_check(list, r).max_abs;
     int exponent = INT_MIN / 2;
     if (max_abs > 0.0 && isfinite(max_abs)) {
         (void)frexp(max_abs, &exponent);
@@ -94,16 +94,16 @@ int gsc_gradlist_norm_exponent(const gsc_gradlist *list, double r, double p)
     return exponent;
 }
 
-void gsc_gradlist_norm(const gsc_gradlist *list, double r, double p, gsc_norm_sums *sums, gsc_finding *finding)
+void gsc__gradlist_norm(const gsc__gradlist *list, double r, double p, gsc__norm_sums *sums, gsc__finding *finding)
 {
-    gsc_finding found = {.found_inf = false, .max_abs = 0.0};
+    gsc__finding found = {.found_inf = false, .max_abs = 0.0};
     sums->p = p;
     sums->sums[0] = sums->sums[1] = sums->sums[2] = 0.0;
     if (isinf(p)) {
-        found = gsc_gradlist_check(list, r);
+        found = gsc__gradlist_check(list, r);
     } else if (list->count > 0) {
         found = has_kernel(p) ? sweep_sums(list, r, p) : sweep_powers(list, r, sums);
-        gsc_partial total = add_partials(list->sums, list->blocks);
+        gsc__partial total = add_partials(list->sums, list->blocks);
         for (int bin = 0; bin < 3; bin++)
             sums->sums[bin] = total.sums[bin];
     }
@@ -123,7 +123,7 @@ static double euclidean(const double bins[3])
     return ldexp(sqrt(bins[1]), -GSC_PRESCALE);
 }
 
-static double norm_of(const gsc_norm_sums *sums)
+static double norm_of(const gsc__norm_sums *sums)
 {
     const double *bins = sums->sums;
     if (isinf(sums->p))
@@ -137,13 +137,13 @@ static double norm_of(const gsc_norm_sums *sums)
     return norm < sums->max_abs ? sums->max_abs : norm;
 }
 
-double gsc_norm_from_sums(const gsc_norm_sums *sums)
+double gsc__norm_from_sums(const gsc__norm_sums *sums)
 {
     double norm = norm_of(sums);
     return isnan(norm) ? (double)NAN : norm;
 }
 
-double gsc_clip_coefficient(double max_norm, double norm)
+double gsc__clip_coefficient(double max_norm, double norm)
 {
     if (!isfinite(norm))
         return 1.0;

@@ -62,7 +62,7 @@ static void merge_terms(equation *e)
     }
 }
 
-static gsc_overlap search(equation *e, int k, int64_t low, int64_t high)
+static gsc__overlap search(equation *e, int k, int64_t low, int64_t high)
 {
     if (++e->steps > SEARCH_STEPS)
         return GSC_UNDECIDED;
@@ -80,14 +80,14 @@ static gsc_overlap search(equation *e, int k, int64_t low, int64_t high)
     if (to > e->terms[k].most)
         to = e->terms[k].most;
     for (int64_t v = from; v <= to; v++) {
-        gsc_overlap answer = search(e, k + 1, low - v * coefficient, high - v * coefficient);
+        gsc__overlap answer = search(e, k + 1, low - v * coefficient, high - v * coefficient);
         if (answer != GSC_DISJOINT)
             return answer;
     }
     return GSC_DISJOINT;
 }
 
-static gsc_overlap solve(equation *e, int64_t low, int64_t high)
+static gsc__overlap solve(equation *e, int64_t low, int64_t high)
 {
     merge_terms(e);
     e->reach[e->count] = 0;
@@ -100,7 +100,7 @@ static gsc_overlap solve(equation *e, int64_t low, int64_t high)
 }
 
 /* Each dimension begins past the end of the ones inside it. */
-static bool nested(const gsc_layout *layout)
+static bool nested(const gsc__layout *layout)
 {
     int64_t end = 1;
     for (int d = 0; d < layout->ndim; d++) {
@@ -111,7 +111,7 @@ static bool nested(const gsc_layout *layout)
     return true;
 }
 
-gsc_overlap gsc_self_overlap(const gsc_layout *collapsed)
+gsc__overlap gsc__self_overlap(const gsc__layout *collapsed)
 {
     if (nested(collapsed))
         return GSC_DISJOINT;
@@ -132,36 +132,36 @@ gsc_overlap gsc_self_overlap(const gsc_layout *collapsed)
             target += collapsed->stride[later] * most;
             add_term(&e, collapsed->stride[later], 2 * most);
         }
-        gsc_overlap answer = target < 0 ? GSC_DISJOINT : solve(&e, target, target);
+        gsc__overlap answer = target < 0 ? GSC_DISJOINT : solve(&e, target, target);
         if (answer != GSC_DISJOINT)
             return answer;
     }
     return GSC_DISJOINT;
 }
 
-static int64_t span(const gsc_layout *layout) /* bytes from the first element to the end of the last */
+static int64_t span(const gsc__layout *layout) /* bytes from the first element to the end of the last */
 {
-    int64_t size = (int64_t)gsc_kind_size(layout->kind), end = size;
+    int64_t size = (int64_t)gsc__kind_size(layout->kind), end = size;
     for (int d = 0; d < layout->ndim; d++)
         end += (layout->shape[d] - 1) * layout->stride[d] * size;
     return end;
 }
 
-static void add_layout(equation *e, const gsc_layout *layout)
+static void add_layout(equation *e, const gsc__layout *layout)
 {
     for (int d = 0; d < layout->ndim; d++)
         if (layout->stride[d] > 0)
-            add_term(e, layout->stride[d] * (int64_t)gsc_kind_size(layout->kind), layout->shape[d] - 1);
+            add_term(e, layout->stride[d] * (int64_t)gsc__kind_size(layout->kind), layout->shape[d] - 1);
 }
 
-gsc_overlap gsc_pair_overlap(const gsc_layout *a, const gsc_layout *b)
+gsc__overlap gsc__pair_overlap(const gsc__layout *a, const gsc__layout *b)
 {
     uintptr_t a_start = (uintptr_t)a->data, b_start = (uintptr_t)b->data;
     if (a_start + (uintptr_t)span(a) <= b_start || b_start + (uintptr_t)span(b) <= a_start)
         return GSC_DISJOINT;
     /* Elements at a_start + i and b_start + j meet where i - j - (b_start - a_start) is in (-a's size, b's size). With
      * j counted down from b's last element every coefficient is positive. */
-    int64_t a_size = (int64_t)gsc_kind_size(a->kind), b_size = (int64_t)gsc_kind_size(b->kind);
+    int64_t a_size = (int64_t)gsc__kind_size(a->kind), b_size = (int64_t)gsc__kind_size(b->kind);
     int64_t target = (int64_t)(b_start - a_start) + span(b) - b_size;
     equation e = {.steps = 0};
     add_layout(&e, a);

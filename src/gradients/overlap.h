@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* overlap.h: whether strides reach one address twice: exact, also for interleaved strides. */
-#ifndef GSC_KERNELS_OVERLAP_H
-#define GSC_KERNELS_OVERLAP_H
+#ifndef GSC_GRADIENTS_OVERLAP_H
+#define GSC_GRADIENTS_OVERLAP_H
 
 #include "gradients/layout.h"
 
-typedef enum gsc_overlap {
+typedef enum gsc__overlap {
     GSC_DISJOINT,
     GSC_OVERLAPPING,
     GSC_UNDECIDED /* so irregular that the search was given up */
-} gsc_overlap;
+} gsc__overlap;
 
 /* Whether two elements of one tensor share memory. Of a collapsed layout. */
-gsc_overlap gsc_self_overlap(const gsc_layout *collapsed);
+gsc__overlap gsc__self_overlap(const gsc__layout *collapsed);
 /* Whether an element of a shares memory with one of b. Of collapsed layouts. */
-gsc_overlap gsc_pair_overlap(const gsc_layout *a, const gsc_layout *b);
+gsc__overlap gsc__pair_overlap(const gsc__layout *a, const gsc__layout *b);
 
 #endif

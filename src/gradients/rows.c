@@ -4,25 +4,25 @@
 
 #include "gradients/layout.h"
 
-void gsc_rows_begin(gsc_rows *rows, const gsc_layout *layout, size_t first, size_t count)
+void gsc__rows_begin(gsc__rows *rows, const gsc__layout *layout, size_t first, size_t count)
 {
-    *rows = (gsc_rows){.layout = layout, .left = count};
+    *rows = (gsc__rows){.layout = layout, .left = count};
     for (int d = 0; d < layout->ndim; d++) {
         rows->index[d] = (int64_t)(first % (size_t)layout->shape[d]);
         first /= (size_t)layout->shape[d];
     }
 }
 
-bool gsc_rows_next(gsc_rows *rows, gsc_row *row)
+bool gsc__rows_next(gsc__rows *rows, gsc__row *row)
 {
     if (rows->left == 0)
         return false;
-    const gsc_layout *layout = rows->layout;
+    const gsc__layout *layout = rows->layout;
     int64_t offset = 0;
     for (int d = 0; d < layout->ndim; d++)
         offset += rows->index[d] * layout->stride[d];
     size_t in_row = (size_t)(layout->shape[0] - rows->index[0]);
-    row->data = layout->data + offset * (int64_t)gsc_kind_size(layout->kind);
+    row->data = layout->data + offset * (int64_t)gsc__kind_size(layout->kind);
     row->count = in_row < rows->left ? in_row : rows->left;
     rows->left -= row->count;
     rows->index[0] = 0; /* the next row, if there is one, is a whole or a first part */
@@ -38,9 +38,9 @@ typedef uint64_t __attribute__((may_alias)) bits64;
 
 /* Strides in elements. */
 static void copy_strided(void *to, int64_t to_stride, const void *from, int64_t from_stride, size_t count,
-                         gsc_kind kind)
+                         gsc__kind kind)
 {
-    size_t size = gsc_kind_size(kind);
+    size_t size = gsc__kind_size(kind);
     int64_t n = (int64_t)count;
     if (to_stride == 1 && from_stride == 1) {
         memcpy(to, from, count * size);
@@ -56,24 +56,24 @@ static void copy_strided(void *to, int64_t to_stride, const void *from, int64_t 
     }
 }
 
-void gsc_layout_pack(const gsc_layout *layout, size_t first, size_t count, void *packed)
+void gsc__layout_pack(const gsc__layout *layout, size_t first, size_t count, void *packed)
 {
-    gsc_rows rows;
-    gsc_row row;
+    gsc__rows rows;
+    gsc__row row;
     char *to = packed;
-    for (gsc_rows_begin(&rows, layout, first, count); gsc_rows_next(&rows, &row);) {
+    for (gsc__rows_begin(&rows, layout, first, count); gsc__rows_next(&rows, &row);) {
         copy_strided(to, 1, row.data, layout->stride[0], row.count, layout->kind);
-        to += row.count * gsc_kind_size(layout->kind);
+        to += row.count * gsc__kind_size(layout->kind);
     }
 }
 
-void gsc_layout_unpack(const gsc_layout *layout, size_t first, size_t count, const void *packed)
+void gsc__layout_unpack(const gsc__layout *layout, size_t first, size_t count, const void *packed)
 {
-    gsc_rows rows;
-    gsc_row row;
+    gsc__rows rows;
+    gsc__row row;
     const char *from = packed;
-    for (gsc_rows_begin(&rows, layout, first, count); gsc_rows_next(&rows, &row);) {
+    for (gsc__rows_begin(&rows, layout, first, count); gsc__rows_next(&rows, &row);) {
         copy_strided(row.data, layout->stride[0], from, 1, row.count, layout->kind);
-        from += row.count * gsc_kind_size(layout->kind);
+        from += row.count * gsc__kind_size(layout->kind);
     }
 }

@@ -17,7 +17,7 @@ typedef struct pair_text {
     char text[64];
 } pair_text;
 
-static pair_text describe_pair(const gsc_place *pair)
+static pair_text describe_pair(const gsc__place *pair)
 {
     pair_text where;
     if (pair->listed)
@@ -36,7 +36,7 @@ static int different_dimension(const DLTensor *a, const DLTensor *b)
     return d;
 }
 
-static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const gsc_place *pair)
+static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const gsc__place *pair)
 {
     if (in->ndim != out->ndim)
         return gsc_fail(GSC_ERR_VALUE, "%s: in has ndim %d, out has %d; allowed is the same shape",
@@ -48,12 +48,12 @@ static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const gs
                     describe_pair(pair).text, d, (long long)in->shape[d], (long long)out->shape[d]);
 }
 
-static bool is_wider(gsc_kind out, gsc_kind in)
+static bool is_wider(gsc__kind out, gsc__kind in)
 {
-    return (out == GSC_F32 || out == GSC_F64) && gsc_kind_size(out) > gsc_kind_size(in);
+    return (out == GSC_F32 || out == GSC_F64) && gsc__kind_size(out) > gsc__kind_size(in);
 }
 
-static gsc_status check_kinds(gsc_kind in, gsc_kind out, const gsc_place *pair)
+static gsc_status check_kinds(gsc__kind in, gsc__kind out, const gsc__place *pair)
 {
     static const char *const names[GSC_KINDS] = {"float32", "float64", "bfloat16", "float16"};
     if (in == out || is_wider(out, in))
@@ -68,7 +68,7 @@ static int64_t stride_of(const DLTensor *tensor, int d, int64_t compact)
 }
 
 /* Of one shape: whether each element of a is the same element of b. */
-static bool same_view(const gsc_view *a, const gsc_view *b)
+static bool same_view(const gsc__view *a, const gsc__view *b)
 {
     if (a->start != b->start || a->kind != b->kind)
         return false;
@@ -82,22 +82,22 @@ static bool same_view(const gsc_view *a, const gsc_view *b)
     return true;
 }
 
-static bool ends_before(const gsc_view *a, const gsc_view *b)
+static bool ends_before(const gsc__view *a, const gsc__view *b)
 {
-    return (uintptr_t)a->start + a->count * gsc_kind_size(a->kind) <= (uintptr_t)b->start;
+    return (uintptr_t)a->start + a->count * gsc__kind_size(a->kind) <= (uintptr_t)b->start;
 }
 
-static bool disjoint(const gsc_view *a, const gsc_view *b)
+static bool disjoint(const gsc__view *a, const gsc__view *b)
 {
     if (a->dense && b->dense)
         return ends_before(a, b) || ends_before(b, a);
-    gsc_layout one, other;
-    gsc_layout_collapse(a->tensor, a->kind, &one);
-    gsc_layout_collapse(b->tensor, b->kind, &other);
-    return gsc_pair_overlap(&one, &other) == GSC_DISJOINT;
+    gsc__layout one, other;
+    gsc__layout_collapse(a->tensor, a->kind, &one);
+    gsc__layout_collapse(b->tensor, b->kind, &other);
+    return gsc__pair_overlap(&one, &other) == GSC_DISJOINT;
 }
 
-static gsc_status check_overlap(const gsc_view *in, const gsc_view *out, const gsc_place *pair)
+static gsc_status check_overlap(const gsc__view *in, const gsc__view *out, const gsc__place *pair)
 {
     if (same_view(in, out) || disjoint(in, out))
         return GSC_OK;
@@ -105,19 +105,19 @@ static gsc_status check_overlap(const gsc_view *in, const gsc_view *out, const g
                     describe_pair(pair).text);
 }
 
-gsc_status gsc_scale_check(const DLTensor *in, const DLTensor *out, size_t index, size_t total)
+gsc_status gsc__scale_check(const DLTensor *in, const DLTensor *out, size_t index, size_t total)
 {
     const char *caller = total == 0 ? "gsc_scaler_scale" : "gsc_scaler_scale_list";
-    const gsc_place in_place = {.caller = caller, .what = "in", .listed = total > 0, .index = index};
-    const gsc_place out_place = {.caller = caller, .what = "out", .listed = total > 0, .index = index};
+    const gsc__place in_place = {.caller = caller, .what = "in", .listed = total > 0, .index = index};
+    const gsc__place out_place = {.caller = caller, .what = "out", .listed = total > 0, .index = index};
     char where[64];
     if (!in || !out)
-        return gsc_fail(GSC_ERR_VALUE, "%s is NULL", gsc_place_text(in ? &out_place : &in_place, where, sizeof where));
-    const gsc_view_rules reads = {.writes = false, .allow_fp16 = true}, writes = {.writes = true, .allow_fp16 = true};
-    gsc_view from, to;
-    gsc_status status = gsc_view_usual(in, &from) ? GSC_OK : gsc_view_check(in, &reads, &in_place, &from);
-    if (status == GSC_OK && !gsc_view_usual(out, &to))
-        status = gsc_view_check(out, &writes, &out_place, &to);
+        return gsc_fail(GSC_ERR_VALUE, "%s is NULL", gsc__place_text(in ? &out_place : &in_place, where, sizeof where));
+    const gsc__view_rules reads = {.writes = false, .allow_fp16 = true}, writes = {.writes = true, .allow_fp16 = true};
+    gsc__view from, to;
+    gsc_status status = gsc__view_usual(in, &from) ? GSC_OK : gsc__view_check(in, &reads, &in_place, &from);
+    if (status == GSC_OK && !gsc__view_usual(out, &to))
+        status = gsc__view_check(out, &writes, &out_place, &to);
     if (status != GSC_OK)
         return status;
     status = check_shapes(in, out, &in_place);
@@ -142,13 +142,13 @@ typedef void products(const void *in, void *out, size_t count, double factor);
     }
 DEFINE_PRODUCTS(f32_to_f32, float, float, float, AS_IT_IS, AS_IT_IS)
 DEFINE_PRODUCTS(f64_to_f64, double, double, double, AS_IT_IS, AS_IT_IS)
-DEFINE_PRODUCTS(bf16_to_bf16, uint16_t, uint16_t, float, gsc_bf16_to_f32, gsc_f32_to_bf16)
-DEFINE_PRODUCTS(f16_to_f16, uint16_t, uint16_t, float, gsc_f16_to_f32, gsc_f32_to_f16)
+DEFINE_PRODUCTS(bf16_to_bf16, uint16_t, uint16_t, float, gsc__bf16_to_f32, gsc__f32_to_bf16)
+DEFINE_PRODUCTS(f16_to_f16, uint16_t, uint16_t, float, gsc__f16_to_f32, gsc__f32_to_f16)
 DEFINE_PRODUCTS(f32_to_f64, float, double, double, AS_IT_IS, AS_IT_IS)
-DEFINE_PRODUCTS(bf16_to_f32, uint16_t, float, float, gsc_bf16_to_f32, AS_IT_IS)
-DEFINE_PRODUCTS(bf16_to_f64, uint16_t, double, double, gsc_bf16_to_f32, AS_IT_IS)
-DEFINE_PRODUCTS(f16_to_f32, uint16_t, float, float, gsc_f16_to_f32, AS_IT_IS)
-DEFINE_PRODUCTS(f16_to_f64, uint16_t, double, double, gsc_f16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(bf16_to_f32, uint16_t, float, float, gsc__bf16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(bf16_to_f64, uint16_t, double, double, gsc__bf16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(f16_to_f32, uint16_t, float, float, gsc__f16_to_f32, AS_IT_IS)
+DEFINE_PRODUCTS(f16_to_f64, uint16_t, double, double, gsc__f16_to_f32, AS_IT_IS)
 
 static products *const of_pair[GSC_KINDS][GSC_KINDS] = {
     [GSC_F32] = {[GSC_F32] = f32_to_f32, [GSC_F64] = f32_to_f64},
@@ -159,7 +159,7 @@ static products *const of_pair[GSC_KINDS][GSC_KINDS] = {
 
 /* A checked pair on its way. */
 typedef struct job {
-    gsc_layout in, out; /* in the same order */
+    gsc__layout in, out; /* in the same order */
     products *multiply;
     bool in_run, out_run; /* one element beside the other */
     double factor;
@@ -167,7 +167,7 @@ typedef struct job {
 } job;
 
 /* At most CHUNK neighbours of one kind; out may be in. The kernels know the instruction set and work in place. */
-static inline void scale_neighbours(gsc_kind kind, const void *in, void *out, size_t count, double factor)
+static inline void scale_neighbours(gsc__kind kind, const void *in, void *out, size_t count, double factor)
 {
     bool copies = factor == 1.0; /* signalling NaNs stay */
     if (count < LEAST_FOR_KERNEL && !copies) {
@@ -175,10 +175,10 @@ static inline void scale_neighbours(gsc_kind kind, const void *in, void *out, si
         return;
     }
     if (out != in)
-        memcpy(out, in, count * gsc_kind_size(kind));
-    const gsc_run run = {out, count};
+        memcpy(out, in, count * gsc__kind_size(kind));
+    const gsc__run run = {out, count};
     if (!copies)
-        gsc_kernels()->unscale_flag[kind](&run, 1, factor, NULL);
+        gsc__kernels()->unscale_flag[kind](&run, 1, factor, NULL);
 }
 
 static void scale_run(const job *all, const void *in, void *out, size_t count)
@@ -194,13 +194,13 @@ static void scale_strided(const job *all, size_t first, size_t count)
     _Alignas(64) unsigned char in_packed[CHUNK * sizeof(double)], out_packed[CHUNK * sizeof(double)];
     const void *from = in_packed;
     if (all->in_run)
-        from = all->in.data + first * gsc_kind_size(all->in.kind);
+        from = all->in.data + first * gsc__kind_size(all->in.kind);
     else
-        gsc_layout_pack(&all->in, first, count, in_packed);
-    void *to = all->out_run ? all->out.data + first * gsc_kind_size(all->out.kind) : (char *)out_packed;
+        gsc__layout_pack(&all->in, first, count, in_packed);
+    void *to = all->out_run ? all->out.data + first * gsc__kind_size(all->out.kind) : (char *)out_packed;
     scale_run(all, from, to, count);
     if (!all->out_run)
-        gsc_layout_unpack(&all->out, first, count, out_packed);
+        gsc__layout_unpack(&all->out, first, count, out_packed);
 }
 
 static void scale_task(void *ctx, size_t index)
@@ -211,14 +211,14 @@ static void scale_task(void *ctx, size_t index)
     for (; first < end; first += CHUNK) {
         size_t count = end - first < CHUNK ? end - first : CHUNK;
         if (all->in_run && all->out_run)
-            scale_run(all, all->in.data + first * gsc_kind_size(all->in.kind),
-                      all->out.data + first * gsc_kind_size(all->out.kind), count);
+            scale_run(all, all->in.data + first * gsc__kind_size(all->in.kind),
+                      all->out.data + first * gsc__kind_size(all->out.kind), count);
         else
             scale_strided(all, first, count);
     }
 }
 
-static bool is_run(const gsc_layout *layout) { return layout->ndim == 1 && layout->stride[0] == 1; }
+static bool is_run(const gsc__layout *layout) { return layout->ndim == 1 && layout->stride[0] == 1; }
 
 static size_t count_elements(const DLTensor *tensor)
 {
@@ -228,32 +228,32 @@ static size_t count_elements(const DLTensor *tensor)
     return count;
 }
 
-void gsc_scale_apply(const DLTensor *in, const DLTensor *out, double factor)
+void gsc__scale_apply(const DLTensor *in, const DLTensor *out, double factor)
 {
-    gsc_kind in_kind, out_kind;
+    gsc__kind in_kind, out_kind;
     job all; /* layouts are large, and one element notices */
     all.elements = count_elements(in);
-    if (all.elements == 0 || !gsc_kind_of(in->dtype, &in_kind) || !gsc_kind_of(out->dtype, &out_kind))
+    if (all.elements == 0 || !gsc__kind_of(in->dtype, &in_kind) || !gsc__kind_of(out->dtype, &out_kind))
         return;
     all.multiply = of_pair[in_kind][out_kind];
     if (!all.multiply) /* the check refuses it */
         return;
-    gsc_layout_logical(in, in_kind, &all.in);
-    gsc_layout_logical(out, out_kind, &all.out);
+    gsc__layout_logical(in, in_kind, &all.in);
+    gsc__layout_logical(out, out_kind, &all.out);
     all.in_run = is_run(&all.in);
     all.out_run = is_run(&all.out);
     all.factor = factor;
-    size_t tasks = gsc_task_split(all.elements, &all.elements_per_task);
+    size_t tasks = gsc__task_split(all.elements, &all.elements_per_task);
     if (tasks == 1)
         scale_task(&all, 0); /* a loop of one task costs more than one element */
     else
         gsc_parallel_run(tasks, scale_task, &all);
 }
 
-bool gsc_scale_usual(const DLTensor *in, const DLTensor *out, double factor)
+bool gsc__scale_usual(const DLTensor *in, const DLTensor *out, double factor)
 {
-    gsc_view from, to;
-    if (!in || !out || !gsc_view_usual(in, &from) || !gsc_view_usual(out, &to))
+    gsc__view from, to;
+    if (!in || !out || !gsc__view_usual(in, &from) || !gsc__view_usual(out, &to))
         return false;
     if (from.kind != to.kind || from.count > CHUNK || in->ndim != out->ndim)
         return false;

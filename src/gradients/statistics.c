@@ -45,13 +45,13 @@ typedef struct task_tally {
 } task_tally;
 
 typedef struct job {
-    const gsc_view *view;
+    const gsc__view *view;
     const float_format *format;
     size_t elements_per_task;
     _Atomic uint64_t counters[COUNTERS], least, most;
 } job;
 
-static int32_t magnitude_f32(const float *x, size_t i) { return (int32_t)(gsc_float_bits(x[i]) & f32.magnitude); }
+static int32_t magnitude_f32(const float *x, size_t i) { return (int32_t)(gsc__float_bits(x[i]) & f32.magnitude); }
 
 static int64_t magnitude_f64(const double *x, size_t i)
 {
@@ -153,14 +153,14 @@ static void count_block(const float_format *format, const void *x, size_t count,
     tally->finite.most = larger(tally->finite.most, seen.most);
 }
 
-static void widen(gsc_kind kind, const uint16_t *halves, float *wide, size_t count)
+static void widen(gsc__kind kind, const uint16_t *halves, float *wide, size_t count)
 {
     if (kind == GSC_BF16)
         for (size_t i = 0; i < count; i++)
-            wide[i] = gsc_bf16_to_f32(halves[i]);
+            wide[i] = gsc__bf16_to_f32(halves[i]);
     else
         for (size_t i = 0; i < count; i++)
-            wide[i] = gsc_f16_to_f32(halves[i]);
+            wide[i] = gsc__f16_to_f32(halves[i]);
 }
 
 /* Elements [from, to) of the view. */
@@ -168,14 +168,14 @@ static void count_part(const job *all, size_t from, size_t to, task_tally *tally
 {
     _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
     float wide[GSC_BLOCK];
-    const gsc_view *view = all->view;
-    gsc_layout layout;
-    gsc_layout_collapse(view->tensor, view->kind, &layout);
+    const gsc__view *view = all->view;
+    gsc__layout layout;
+    gsc__layout_collapse(view->tensor, view->kind, &layout);
     for (; from < to; from += GSC_BLOCK) {
         size_t count = to - from < GSC_BLOCK ? to - from : GSC_BLOCK;
-        const void *x = view->start + from * gsc_kind_size(view->kind);
+        const void *x = view->start + from * gsc__kind_size(view->kind);
         if (!view->dense) {
-            gsc_layout_pack(&layout, from, count, packed);
+            gsc__layout_pack(&layout, from, count, packed);
             x = packed;
         }
         if (view->kind == GSC_BF16 || view->kind == GSC_F16) {
@@ -224,16 +224,16 @@ static double value_of(const float_format *format, uint64_t magnitude)
 {
     double value;
     if (format == &f32)
-        return (double)gsc_bits_float((uint32_t)magnitude);
+        return (double)gsc__bits_float((uint32_t)magnitude);
     memcpy(&value, &magnitude, sizeof value);
     return value;
 }
 
-static void count_values(const gsc_view *view, gsc_grad_stats *stats)
+static void count_values(const gsc__view *view, gsc_grad_stats *stats)
 {
     const float_format *format = view->kind == GSC_F64 ? &f64 : &f32;
     job all = {.view = view, .format = format, .least = UINT64_MAX};
-    gsc_parallel_run(gsc_task_split(view->count, &all.elements_per_task), count_task, &all);
+    gsc_parallel_run(gsc__task_split(view->count, &all.elements_per_task), count_task, &all);
     for (int i = 0; i < EXPONENTS; i++)
         stats->exponents[i] = atomic_load(&all.counters[i]);
     stats->zeros = atomic_load(&all.counters[ZEROS]);
@@ -241,24 +241,24 @@ static void count_values(const gsc_view *view, gsc_grad_stats *stats)
     stats->nans = atomic_load(&all.counters[NANS]);
     uint64_t least = atomic_load(&all.least); /* past infinity where all are zeros or not finite */
     if (least < format->infinity - 1)
-        stats->min_abs = gsc_fpenv_pin(value_of(format, least + 1));
-    stats->max_abs = gsc_fpenv_pin(value_of(format, atomic_load(&all.most)));
+        stats->min_abs = gsc__fpenv_pin(value_of(format, least + 1));
+    stats->max_abs = gsc__fpenv_pin(value_of(format, atomic_load(&all.most)));
 }
 
 gsc_status gsc_grad_statistics(const DLTensor *grad, gsc_grad_stats *out)
 {
     if (!grad || !out)
         return gsc_fail(GSC_ERR_VALUE, "gsc_grad_statistics: %s is NULL", grad ? "out" : "grad");
-    const gsc_view_rules rules = {.writes = false, .allow_fp16 = true};
-    const gsc_place place = {.caller = "gsc_grad_statistics", .what = "grad"};
-    gsc_view view;
-    gsc_status status = gsc_view_check(grad, &rules, &place, &view);
+    const gsc__view_rules rules = {.writes = false, .allow_fp16 = true};
+    const gsc__place place = {.caller = "gsc_grad_statistics", .what = "grad"};
+    gsc__view view;
+    gsc_status status = gsc__view_check(grad, &rules, &place, &view);
     if (status != GSC_OK)
         return status;
     *out = (gsc_grad_stats){.count = view.count};
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     if (view.count > 0)
         count_values(&view, out);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return GSC_OK;
 }

@@ -17,28 +17,28 @@ enum {
 };
 
 typedef struct shared {
-    const gsc_sweep *sweep;
+    const gsc__sweep *sweep;
     size_t elements_per_task;
     _Atomic uint64_t max_bits[GSC_KINDS];
 } shared;
 
 /* Runs of one kind that wait for a kernel call. */
 typedef struct batch {
-    const gsc_sweep *sweep;
+    const gsc__sweep *sweep;
     uint64_t max_bits[GSC_KINDS];
-    gsc_kind kind;
+    gsc__kind kind;
     size_t count;
     size_t first_block; /* of the first run, where there are partials */
     char *end;          /* of the last run; NULL: it cannot be extended */
-    gsc_run runs[MOST_RUNS];
+    gsc__run runs[MOST_RUNS];
 } batch;
 
-size_t gsc_task_split(size_t elements, size_t *elements_per_task)
+size_t gsc__task_split(size_t elements, size_t *elements_per_task)
 {
     *elements_per_task = elements;
     if (elements < GSC_ALONE)
         return 1;
-    size_t threads = (size_t)gsc_parallel_threads(), tasks = elements / GSC_TASK_LEAST;
+    size_t threads = (size_t)gsc__parallel_threads(), tasks = elements / GSC_TASK_LEAST;
     size_t most = elements / TASK_FINE < threads * TASKS_PER_THREAD ? elements / TASK_FINE : threads * TASKS_PER_THREAD;
     most = most < threads ? threads : most;
     most = most < MOST_TASKS ? most : MOST_TASKS;
@@ -53,8 +53,8 @@ static void flush(batch *b)
 {
     if (b->count == 0)
         return;
-    const gsc_sweep *sweep = b->sweep;
-    gsc_partial *partials = sweep->partials ? sweep->partials + b->first_block : NULL;
+    const gsc__sweep *sweep = b->sweep;
+    gsc__partial *partials = sweep->partials ? sweep->partials + b->first_block : NULL;
     uint64_t bits = sweep->kernels[b->kind](b->runs, b->count, sweep->factor[b->kind], partials);
     b->max_bits[b->kind] = larger(b->max_bits[b->kind], bits);
     b->count = 0;
@@ -62,11 +62,11 @@ static void flush(batch *b)
 }
 
 /* Neighbours in memory become one run, where no partials of blocks are wanted. */
-static inline void add_run(batch *b, gsc_kind kind, void *data, size_t count, size_t block)
+static inline void add_run(batch *b, gsc__kind kind, void *data, size_t count, size_t block)
 {
     if (b->end == data && b->kind == kind) {
         b->runs[b->count - 1].count += count;
-        b->end += count * gsc_kind_size(kind);
+        b->end += count * gsc__kind_size(kind);
         return;
     }
     if (b->count == MOST_RUNS || b->kind != kind)
@@ -75,42 +75,42 @@ static inline void add_run(batch *b, gsc_kind kind, void *data, size_t count, si
         b->kind = kind;
         b->first_block = block;
     }
-    b->runs[b->count++] = (gsc_run){data, count};
-    b->end = b->sweep->partials ? NULL : (char *)data + count * gsc_kind_size(kind);
+    b->runs[b->count++] = (gsc__run){data, count};
+    b->end = b->sweep->partials ? NULL : (char *)data + count * gsc__kind_size(kind);
 }
 
-static void sweep_packed(batch *b, const gsc_layout *layout, size_t from, size_t to, size_t first_block)
+static void sweep_packed(batch *b, const gsc__layout *layout, size_t from, size_t to, size_t first_block)
 {
     _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
     flush(b);
     for (; from < to; from += GSC_BLOCK) {
         size_t count = to - from < GSC_BLOCK ? to - from : GSC_BLOCK;
-        gsc_layout_pack(layout, from, count, packed);
+        gsc__layout_pack(layout, from, count, packed);
         add_run(b, layout->kind, packed, count, first_block + from / GSC_BLOCK);
         flush(b);
         if (b->sweep->stores)
-            gsc_layout_unpack(layout, from, count, packed);
+            gsc__layout_unpack(layout, from, count, packed);
     }
 }
 
-static void sweep_strided(batch *b, const gsc_view *view, size_t from, size_t to)
+static void sweep_strided(batch *b, const gsc__view *view, size_t from, size_t to)
 {
-    gsc_layout layout;
-    gsc_layout_collapse(view->tensor, view->kind, &layout);
+    gsc__layout layout;
+    gsc__layout_collapse(view->tensor, view->kind, &layout);
     /* Partials are of blocks, and rows are not. */
     if (b->sweep->partials || layout.stride[0] != 1 || layout.shape[0] < SHORTEST_ROW) {
         sweep_packed(b, &layout, from, to, view->first_block);
         return;
     }
-    gsc_rows rows;
-    gsc_row row;
-    for (gsc_rows_begin(&rows, &layout, from, to - from); gsc_rows_next(&rows, &row);)
+    gsc__rows rows;
+    gsc__row row;
+    for (gsc__rows_begin(&rows, &layout, from, to - from); gsc__rows_next(&rows, &row);)
         add_run(b, view->kind, row.data, row.count, 0);
 }
 
-static inline void sweep_dense(batch *b, const gsc_view *view, size_t from, size_t to)
+static inline void sweep_dense(batch *b, const gsc__view *view, size_t from, size_t to)
 {
-    size_t size = gsc_kind_size(view->kind);
+    size_t size = gsc__kind_size(view->kind);
     if (!b->sweep->partials) {
         add_run(b, view->kind, view->start + from * size, to - from, 0);
         return;
@@ -120,7 +120,7 @@ static inline void sweep_dense(batch *b, const gsc_view *view, size_t from, size
                 view->first_block + from / GSC_BLOCK);
 }
 
-static inline void sweep_part(void *ctx, const gsc_view *view, size_t from, size_t to)
+static inline void sweep_part(void *ctx, const gsc__view *view, size_t from, size_t to)
 {
     if (view->dense)
         sweep_dense(ctx, view, from, to);
@@ -129,7 +129,7 @@ static inline void sweep_part(void *ctx, const gsc_view *view, size_t from, size
 }
 
 /* Its runs need no initial value, and small lists notice. */
-static void batch_begin(batch *b, const gsc_sweep *sweep)
+static void batch_begin(batch *b, const gsc__sweep *sweep)
 {
     b->sweep = sweep;
     b->count = 0;
@@ -143,7 +143,7 @@ static void sweep_task(void *ctx, size_t index)
     shared *all = ctx;
     batch b;
     batch_begin(&b, all->sweep);
-    gsc_gradlist_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
+    gsc__gradlist_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
     flush(&b);
     for (int kind = 0; kind < GSC_KINDS; kind++) {
         uint64_t seen = atomic_load_explicit(&all->max_bits[kind], memory_order_relaxed);
@@ -153,17 +153,17 @@ static void sweep_task(void *ctx, size_t index)
 }
 
 /* What training loops mostly have, in one call of the kernel. */
-static inline void sweep_plain(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+static inline void sweep_plain(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
-    const gsc_gradlist *list = sweep->list;
+    const gsc__gradlist *list = sweep->list;
     memset(max_bits, 0, GSC_KINDS * sizeof *max_bits);
     if (list->count == 0)
         return;
-    gsc_kind kind = list->views[0].kind;
+    gsc__kind kind = list->views[0].kind;
     max_bits[kind] = sweep->kernels[kind](list->runs, list->run_count, sweep->factor[kind], NULL);
 }
 
-static void sweep_alone(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+static void sweep_alone(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
     if (sweep->list->plain && !sweep->partials) {
         sweep_plain(sweep, max_bits);
@@ -177,9 +177,9 @@ static void sweep_alone(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
     memcpy(max_bits, b.max_bits, sizeof b.max_bits);
 }
 
-void gsc_sweep_run(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
+void gsc__sweep_run(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
-    size_t per_task, tasks = gsc_task_split(sweep->list->elements, &per_task);
+    size_t per_task, tasks = gsc__task_split(sweep->list->elements, &per_task);
     if (tasks == 1) {
         sweep_alone(sweep, max_bits);
         return;
@@ -190,27 +190,27 @@ void gsc_sweep_run(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS])
         max_bits[kind] = atomic_load(&all.max_bits[kind]);
 }
 
-static double value_of_bits(gsc_kind kind, uint64_t bits)
+static double value_of_bits(gsc__kind kind, uint64_t bits)
 {
-    if (bits > gsc_kind_infinity(kind))
+    if (bits > gsc__kind_infinity(kind))
         return (double)NAN;
     double value;
     switch (kind) {
     case GSC_F64: memcpy(&value, &bits, sizeof value); return value;
-    case GSC_F32: return (double)gsc_bits_float((uint32_t)bits);
-    case GSC_BF16: return (double)gsc_bf16_to_f32((uint16_t)bits);
-    default: return (double)gsc_f16_to_f32((uint16_t)bits);
+    case GSC_F32: return (double)gsc__bits_float((uint32_t)bits);
+    case GSC_BF16: return (double)gsc__bf16_to_f32((uint16_t)bits);
+    default: return (double)gsc__f16_to_f32((uint16_t)bits);
     }
 }
 
-gsc_finding gsc_finding_from_bits(const uint64_t max_bits[GSC_KINDS])
+gsc__finding gsc__finding_from_bits(const uint64_t max_bits[GSC_KINDS])
 {
-    gsc_finding finding = {.found_inf = false, .max_abs = 0.0};
+    gsc__finding finding = {.found_inf = false, .max_abs = 0.0};
     for (int kind = 0; kind < GSC_KINDS; kind++) {
         if (max_bits[kind] == 0)
             continue;
-        double value = gsc_fpenv_pin(value_of_bits((gsc_kind)kind, max_bits[kind]));
-        finding.found_inf |= max_bits[kind] >= gsc_kind_infinity((gsc_kind)kind);
+        double value = gsc__fpenv_pin(value_of_bits((gsc__kind)kind, max_bits[kind]));
+        finding.found_inf |= max_bits[kind] >= gsc__kind_infinity((gsc__kind)kind);
         if (value > finding.max_abs || isnan(value))
             finding.max_abs = value;
     }

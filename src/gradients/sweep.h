@@ -4,8 +4,8 @@
  * Work is cut into blocks of GSC_BLOCK elements that begin at each tensor's first element, so that where a block begins
  * depends on neither addresses nor threads. Tasks are whole blocks; their number depends on the elements, not on the
  * tensors. */
-#ifndef GSC_KERNELS_SWEEP_H
-#define GSC_KERNELS_SWEEP_H
+#ifndef GSC_GRADIENTS_SWEEP_H
+#define GSC_GRADIENTS_SWEEP_H
 
 #include "gradients/layout.h"
 #include "gradients/list.h"
@@ -16,22 +16,22 @@ enum {
     GSC_ALONE = 2 * GSC_TASK_LEAST /* with fewer the caller works alone */
 };
 
-typedef struct gsc_sweep {
-    const gsc_gradlist *list;
-    gsc_kernel *const *kernels; /* by kind */
+typedef struct gsc__sweep {
+    const gsc__gradlist *list;
+    gsc__kernel *const *kernels; /* by kind */
     double factor[GSC_KINDS];
-    bool stores;           /* the kernel changes elements */
-    gsc_partial *partials; /* one per block of the list, or NULL */
-} gsc_sweep;
+    bool stores;            /* the kernel changes elements */
+    gsc__partial *partials; /* one per block of the list, or NULL */
+} gsc__sweep;
 
 /* Runs it; max_bits[kind] becomes the largest that the kernels returned. */
-void gsc_sweep_run(const gsc_sweep *sweep, uint64_t max_bits[GSC_KINDS]);
+void gsc__sweep_run(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS]);
 
 /* A task count for gsc_parallel_run, and the elements of each task but the last. */
-size_t gsc_task_split(size_t elements, size_t *elements_per_task);
+size_t gsc__task_split(size_t elements, size_t *elements_per_task);
 
 /* The last of the views that begins at or before an element of the concatenated list. */
-static inline size_t gsc_find_view(const gsc_gradlist *list, size_t element)
+static inline size_t gsc__find_view(const gsc__gradlist *list, size_t element)
 {
     size_t low = 0, high = list->count;
     while (high - low > 1) {
@@ -44,24 +44,24 @@ static inline size_t gsc_find_view(const gsc_gradlist *list, size_t element)
     return low;
 }
 
-static inline size_t gsc_whole_blocks(size_t elements) { return gsc_blocks(elements) * GSC_BLOCK; }
+static inline size_t gsc__whole_blocks(size_t elements) { return gsc__blocks(elements) * GSC_BLOCK; }
 
 /* Calls visit for every part of a view that task `index` of such a split has to do: elements [from, to), whole blocks.
  * A block belongs to the task that has its first element. Inlined with the visit, which small tensors notice. */
-typedef void gsc_visit(void *ctx, const gsc_view *view, size_t from, size_t to);
-static inline void gsc_gradlist_visit(const gsc_gradlist *list, size_t index, size_t elements_per_task,
-                                      gsc_visit *visit, void *ctx)
+typedef void gsc__visit(void *ctx, const gsc__view *view, size_t from, size_t to);
+static inline void gsc__gradlist_visit(const gsc__gradlist *list, size_t index, size_t elements_per_task,
+                                       gsc__visit *visit, void *ctx)
 {
     size_t first = index * elements_per_task, elements = list->elements;
     size_t end = elements - first > elements_per_task ? first + elements_per_task : elements;
-    for (size_t v = gsc_find_view(list, first); v < list->count && list->views[v].first_element < end; v++) {
-        const gsc_view *view = &list->views[v];
+    for (size_t v = gsc__find_view(list, first); v < list->count && list->views[v].first_element < end; v++) {
+        const gsc__view *view = &list->views[v];
         if (view->first_element >= first && view->count <= end - view->first_element) {
             visit(ctx, view, 0, view->count);
             continue;
         }
-        size_t from = first > view->first_element ? gsc_whole_blocks(first - view->first_element) : 0;
-        size_t to = gsc_whole_blocks(end - view->first_element);
+        size_t from = first > view->first_element ? gsc__whole_blocks(first - view->first_element) : 0;
+        size_t to = gsc__whole_blocks(end - view->first_element);
         to = to < view->count ? to : view->count;
         if (from < to)
             visit(ctx, view, from, to);
@@ -69,8 +69,8 @@ static inline void gsc_gradlist_visit(const gsc_gradlist *list, size_t index, si
 }
 
 /* A sweep of kernels with one factor for all kinds, and what they saw. */
-gsc_finding gsc_gradlist_scan(const gsc_gradlist *list, gsc_kernel *const *kernels, double factor, bool stores);
+gsc__finding gsc__gradlist_scan(const gsc__gradlist *list, gsc__kernel *const *kernels, double factor, bool stores);
 
-gsc_finding gsc_finding_from_bits(const uint64_t max_bits[GSC_KINDS]);
+gsc__finding gsc__finding_from_bits(const uint64_t max_bits[GSC_KINDS]);
 
 #endif

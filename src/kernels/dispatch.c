@@ -32,19 +32,19 @@ static bool always(void) { return true; }
 
 /* Best first. */
 static const struct {
-    const gsc_kernel_table *table;
+    const gsc__kernel_table *table;
     bool (*present)(void);
 } known[] = {
 #if defined(__x86_64__)
-    {&gsc_kernels_avx512, has_avx512},
-    {&gsc_kernels_avx2, has_avx2},
+    {&gsc__kernels_avx512, has_avx512},
+    {&gsc__kernels_avx2, has_avx2},
 #endif
-    {&gsc_kernels_baseline, always},
+    {&gsc__kernels_baseline, always},
 };
 
-static _Atomic(const gsc_kernel_table *) in_use;
+static _Atomic(const gsc__kernel_table *) in_use;
 
-const gsc_kernel_table *gsc_kernels_present(size_t index)
+const gsc__kernel_table *gsc__kernels_present(size_t index)
 {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (known[i].present() && index-- == 0)
@@ -52,34 +52,34 @@ const gsc_kernel_table *gsc_kernels_present(size_t index)
     return NULL;
 }
 
-static const gsc_kernel_table *find_present(const char *isa)
+static const gsc__kernel_table *find_present(const char *isa)
 {
-    const gsc_kernel_table *table;
-    for (size_t i = 0; (table = gsc_kernels_present(i)) != NULL; i++)
+    const gsc__kernel_table *table;
+    for (size_t i = 0; (table = gsc__kernels_present(i)) != NULL; i++)
         if (strcmp(table->isa, isa) == 0)
             return table;
     return NULL;
 }
 
-bool gsc_kernels_select(const char *isa)
+bool gsc__kernels_select(const char *isa)
 {
-    const gsc_kernel_table *table = find_present(isa);
+    const gsc__kernel_table *table = find_present(isa);
     if (table)
         atomic_store(&in_use, table);
     return table != NULL;
 }
 
-const gsc_kernel_table *gsc_kernels(void)
+const gsc__kernel_table *gsc__kernels(void)
 {
-    const gsc_kernel_table *table = atomic_load_explicit(&in_use, memory_order_acquire);
+    const gsc__kernel_table *table = atomic_load_explicit(&in_use, memory_order_acquire);
     if (table)
         return table;
     const char *asked = getenv("GSC_ISA");
-    const gsc_kernel_table *choice = asked ? find_present(asked) : NULL;
+    const gsc__kernel_table *choice = asked ? find_present(asked) : NULL;
     if (!choice)
-        choice = gsc_kernels_present(0);
+        choice = gsc__kernels_present(0);
     /* Of several threads that get here at once, the first one's choice holds. */
     return atomic_compare_exchange_strong(&in_use, &table, choice) ? choice : table;
 }
 
-const char *gsc_isa(void) { return gsc_kernels()->isa; }
+const char *gsc_isa(void) { return gsc__kernels()->isa; }

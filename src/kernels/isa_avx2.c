@@ -6,9 +6,9 @@
 #define GSC_MAX_I16(a, b) ((halves)_mm256_max_epi16((__m256i)(a), (__m256i)(b)))
 #define GSC_MAX_I32(a, b) ((bits_f32)_mm256_max_epi32((__m256i)(a), (__m256i)(b)))
 #define GSC_MAX_F64 _mm256_max_pd
-#define GSC_TABLE gsc_kernels_avx2
+#define GSC_TABLE gsc__kernels_avx2
 #define GSC_ISA_NAME "avx2"
 #include "kernels/loops.h"
 #else
-typedef int gsc_no_avx2; /* C wants a declaration in every file */
+typedef int gsc__no_avx2; /* C wants a declaration in every file */
 #endif

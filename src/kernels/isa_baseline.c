@@ -6,7 +6,7 @@
 #define GSC_MAX_I16(a, b) ((halves)_mm_max_epi16((__m128i)(a), (__m128i)(b)))
 #define GSC_MAX_F64 _mm_max_pd
 #endif
-#define GSC_TABLE gsc_kernels_baseline
+#define GSC_TABLE gsc__kernels_baseline
 #if defined(__aarch64__)
 #define GSC_ISA_NAME "neon"
 #else

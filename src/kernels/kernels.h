@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.h: loops over contiguous elements, compiled once per instruction set.
  *
- * To add a kernel: write its body in loops.h, name it in GSC_KERNELS and in gsc_kernel_table; every instruction set,
+ * To add a kernel: write its body in loops.h, name it in GSC_KERNELS and in gsc__kernel_table; every instruction set,
  * the dispatch and the tests of all kernels follow from that. Kernels expect the environment of base/fpenv.h. */
 #ifndef GSC_KERNELS_KERNELS_H
 #define GSC_KERNELS_KERNELS_H
@@ -13,42 +13,42 @@
 #include "base/dtype_kind.h"
 
 /* Elements that lie one after the other. Thousands of small tensors cost one call. */
-typedef struct gsc_run {
+typedef struct gsc__run {
     void *data;
     size_t count;
-} gsc_run;
+} gsc__run;
 
 /* What the norm and count kernels say of each run. */
-typedef union gsc_partial {
+typedef union gsc__partial {
     double sums[3]; /* norm1, norm2: of |y|^p where max |y| is ordinary, tiny (y prescaled by 2^GSC_PRESCALE) or huge
                        (by 2^-GSC_PRESCALE); the other two are 0 */
     struct {
         uint64_t infs, nans;
         uint64_t first; /* of either, within the run; its length without any */
     } counts;
-} gsc_partial;
+} gsc__partial;
 
 /* Squares of magnitudes in [2^-GSC_SAFE, 2^GSC_SAFE] neither over- nor underflow, nor do sums of 2^63 of them. */
 enum { GSC_SAFE = 480, GSC_PRESCALE = 600 };
 
 /* Returns the largest magnitude among the results as the bits of the element type: found_inf, infinity against NaN, and
  * max |g| in one number (clamp and count return 0). partials: one per run (norm1, norm2, count), else NULL. */
-typedef uint64_t gsc_kernel(const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials);
+typedef uint64_t gsc__kernel(const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials);
 
-typedef struct gsc_kernel_table {
+typedef struct gsc__kernel_table {
     const char *isa;
     /* y = x * factor, as docs/numbers.md rounds it; unscale stores y, check does not. */
-    gsc_kernel *unscale[GSC_KINDS];
-    gsc_kernel *check[GSC_KINDS];
+    gsc__kernel *unscale[GSC_KINDS];
+    gsc__kernel *check[GSC_KINDS];
     /* unscale for who wants found_inf alone: of float64 it returns the upper half of the maximum, which takes half the
      * work. look: the same of the elements as they are, whatever the factor. */
-    gsc_kernel *unscale_flag[GSC_KINDS];
-    gsc_kernel *look[GSC_KINDS];
-    gsc_kernel *norm1[GSC_KINDS]; /* sum |y| */
-    gsc_kernel *norm2[GSC_KINDS]; /* sum y^2 */
-    gsc_kernel *count[GSC_KINDS]; /* infinite and NaN y, and where they begin */
-    gsc_kernel *clamp[GSC_KINDS]; /* x to [-factor, factor], a value of the element type; NaN stays */
-} gsc_kernel_table;
+    gsc__kernel *unscale_flag[GSC_KINDS];
+    gsc__kernel *look[GSC_KINDS];
+    gsc__kernel *norm1[GSC_KINDS]; /* sum |y| */
+    gsc__kernel *norm2[GSC_KINDS]; /* sum y^2 */
+    gsc__kernel *count[GSC_KINDS]; /* infinite and NaN y, and where they begin */
+    gsc__kernel *clamp[GSC_KINDS]; /* x to [-factor, factor], a value of the element type; NaN stays */
+} gsc__kernel_table;
 
 /* Each kernel, once. */
 #define GSC_KERNELS(K)                                                                                                 \
@@ -82,18 +82,18 @@ typedef struct gsc_kernel_table {
     K(clamp, BF16)                                                                                                     \
     K(clamp, F16)
 
-extern const gsc_kernel_table gsc_kernels_baseline;
+extern const gsc__kernel_table gsc__kernels_baseline;
 #if defined(__x86_64__)
-extern const gsc_kernel_table gsc_kernels_avx2;
-extern const gsc_kernel_table gsc_kernels_avx512;
+extern const gsc__kernel_table gsc__kernels_avx2;
+extern const gsc__kernel_table gsc__kernels_avx512;
 #endif
 
 /* The table in use: chosen at the first call. */
-const gsc_kernel_table *gsc_kernels(void);
+const gsc__kernel_table *gsc__kernels(void);
 /* Of those that this processor has, the index-th, best first; NULL past the last one. */
-const gsc_kernel_table *gsc_kernels_present(size_t index);
+const gsc__kernel_table *gsc__kernels_present(size_t index);
 /* Makes a present one the table in use (for tests and benchmarks); false: unknown or absent, nothing changes. Not while
  * a loop runs. */
-bool gsc_kernels_select(const char *isa);
+bool gsc__kernels_select(const char *isa);
 
 #endif

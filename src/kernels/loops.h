@@ -33,37 +33,37 @@ enum {
 
 #include "kernels/loops_scan.h"
 
-INLINE uint64_t unscale(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t unscale(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     (void)partials;
     return scan(kind, runs, n_runs, factor, true);
 }
 
-INLINE uint64_t check(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t check(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     (void)partials;
     return scan(kind, runs, n_runs, factor, false);
 }
 
-INLINE uint64_t unscale_flag(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t unscale_flag(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     (void)kind, (void)partials;
     return scan_upper(runs, n_runs, factor, true);
 }
 
 /* |y| of one element, but for float16. */
-INLINE double magnitude(gsc_kind kind, const void *x, size_t i, double factor, double prescale)
+INLINE double magnitude(gsc__kind kind, const void *x, size_t i, double factor, double prescale)
 {
     if (kind == GSC_F64)
         return fabs(((const double *)x)[i] * factor) * prescale;
     if (kind == GSC_F32)
         return (double)fabsf(((const float *)x)[i] * (float)factor);
     uint32_t product = product_bf16((uint32_t)((const uint16_t *)x)[i] << 16, (float)factor);
-    return (double)gsc_bits_float(product & 0x7fff0000u);
+    return (double)gsc__bits_float(product & 0x7fff0000u);
 }
 
 /* Element i goes to lane i % LANES; n is a multiple of LANES but for the last elements of a run. */
-INLINE void add_powers(gsc_kind kind, int p, const void *x, size_t n, double factor, double prescale,
+INLINE void add_powers(gsc__kind kind, int p, const void *x, size_t n, double factor, double prescale,
                        double lanes[LANES])
 {
     size_t whole = n - n % LANES;
@@ -91,13 +91,13 @@ INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float r, double l
 }
 
 /* In pieces, so that memory is read all the time: a whole run that is read twice keeps it waiting the second time. */
-INLINE double max_and_powers(gsc_kind kind, int p, const gsc_run *run, double factor, double prescale, uint64_t *max)
+INLINE double max_and_powers(gsc__kind kind, int p, const gsc__run *run, double factor, double prescale, uint64_t *max)
 {
-    const size_t size = gsc_kind_size(kind);
+    const size_t size = gsc__kind_size(kind);
     double lanes[LANES] = {0};
     *max = 0;
     for (size_t first = 0; first < run->count; first += CHUNK) {
-        gsc_run piece = {(char *)run->data + first * size, run->count - first < CHUNK ? run->count - first : CHUNK};
+        gsc__run piece = {(char *)run->data + first * size, run->count - first < CHUNK ? run->count - first : CHUNK};
         prefetch((uintptr_t)piece.data + PREFETCH_AHEAD, piece.count * size);
         uint64_t piece_max = scan(kind, &piece, 1, factor, false);
         *max = piece_max > *max ? piece_max : *max;
@@ -113,7 +113,7 @@ INLINE double max_and_powers(gsc_kind kind, int p, const gsc_run *run, double fa
 }
 
 /* Only float64 reaches magnitudes that need another bin than the first. */
-INLINE int bin_of(gsc_kind kind, uint64_t max)
+INLINE int bin_of(gsc__kind kind, uint64_t max)
 {
     if (kind != GSC_F64 || max == 0)
         return 0;
@@ -121,7 +121,7 @@ INLINE int bin_of(gsc_kind kind, uint64_t max)
     return exponent < -GSC_SAFE ? 1 : exponent >= GSC_SAFE ? 2 : 0;
 }
 
-INLINE uint64_t norm(gsc_kind kind, int p, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t norm(gsc__kind kind, int p, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     static const double prescales[3] = {1.0, 0x1p600, 0x1p-600};
     _Static_assert(GSC_PRESCALE == 600, "prescales");
@@ -132,31 +132,31 @@ INLINE uint64_t norm(gsc_kind kind, int p, const gsc_run *runs, size_t n_runs, d
         int bin = bin_of(kind, run_max);
         if (bin != 0)
             sum = max_and_powers(kind, p, &runs[k], factor, prescales[bin], &run_max);
-        partials[k] = (gsc_partial){.sums = {0.0, 0.0, 0.0}};
+        partials[k] = (gsc__partial){.sums = {0.0, 0.0, 0.0}};
         partials[k].sums[bin] = sum;
         max = run_max > max ? run_max : max;
     }
     return max;
 }
 
-INLINE uint64_t norm1(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t norm1(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     return norm(kind, 1, runs, n_runs, factor, partials);
 }
 
-INLINE uint64_t norm2(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t norm2(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     return norm(kind, 2, runs, n_runs, factor, partials);
 }
 
 /* Products from `least` on are infinite once rounded to the element type. `rest` counts from the first element that is
  * not finite to the end: it is a maximum, which vectorises, and 0 means none. */
-INLINE void count_words(gsc_kind kind, const void *x, int32_t n, float r, int32_t least, gsc_partial *out)
+INLINE void count_words(gsc__kind kind, const void *x, int32_t n, float r, int32_t least, gsc__partial *out)
 {
     int32_t bad = 0, nans = 0, rest = 0;
     for (int32_t left = n; left > 0; left--) {
         int32_t i = n - left;
-        float value = kind == GSC_BF16 ? gsc_bf16_to_f32(((const uint16_t *)x)[i]) : ((const float *)x)[i];
+        float value = kind == GSC_BF16 ? gsc__bf16_to_f32(((const uint16_t *)x)[i]) : ((const float *)x)[i];
         int32_t y = magnitude_f32(value * r), is_bad = -(y >= least), here = is_bad & left;
         bad -= is_bad;
         nans += y > 0x7f800000;
@@ -167,9 +167,9 @@ INLINE void count_words(gsc_kind kind, const void *x, int32_t n, float r, int32_
     out->counts.first = (uint64_t)(n - rest);
 }
 
-INLINE void count_f64(const double *x, int64_t n, double r, gsc_partial *out)
+INLINE void count_f64(const double *x, int64_t n, double r, gsc__partial *out)
 {
-    const int64_t infinity = (int64_t)gsc_kind_infinity(GSC_F64);
+    const int64_t infinity = (int64_t)gsc__kind_infinity(GSC_F64);
     int64_t bad = 0, nans = 0, rest = 0;
     for (int64_t left = n; left > 0; left--) {
         int64_t y = magnitude_f64(x[n - left] * r), is_bad = -(int64_t)(y >= infinity), here = is_bad & left;
@@ -182,14 +182,14 @@ INLINE void count_f64(const double *x, int64_t n, double r, gsc_partial *out)
     out->counts.first = (uint64_t)(n - rest);
 }
 
-INLINE void count_f16(const uint16_t *x, size_t n, float r, gsc_partial *out)
+INLINE void count_f16(const uint16_t *x, size_t n, float r, gsc__partial *out)
 {
     float wide[CHUNK];
-    *out = (gsc_partial){.counts = {.first = n}};
+    *out = (gsc__partial){.counts = {.first = n}};
     for (size_t first = 0; first < n; first += CHUNK) {
         size_t count = n - first < CHUNK ? n - first : CHUNK;
         widen_f16(x + first, wide, count);
-        gsc_partial chunk;
+        gsc__partial chunk;
         count_words(GSC_F32, wide, (int32_t)count, r, 0x477ff000 /* 65520 */, &chunk);
         if (out->counts.first == n && chunk.counts.first < count)
             out->counts.first = first + chunk.counts.first;
@@ -199,7 +199,7 @@ INLINE void count_f16(const uint16_t *x, size_t n, float r, gsc_partial *out)
 }
 
 /* Runs are shorter than 2^31. */
-INLINE uint64_t count(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t count(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     for (size_t k = 0; k < n_runs; k++) {
         const void *x = runs[k].data;
@@ -216,7 +216,7 @@ INLINE uint64_t count(gsc_kind kind, const gsc_run *runs, size_t n_runs, double 
 
 INLINE void clamp_f64(bits64 *x, size_t n, double limit)
 {
-    const int64_t most = magnitude_f64(limit), infinity = (int64_t)gsc_kind_infinity(GSC_F64);
+    const int64_t most = magnitude_f64(limit), infinity = (int64_t)gsc__kind_infinity(GSC_F64);
     for (size_t i = 0; i < n; i++) {
         int64_t y = (int64_t)(x[i] & 0x7fffffffffffffffu);
         uint64_t clamped = (x[i] ^ (uint64_t)y) | (uint64_t)most;
@@ -244,7 +244,7 @@ INLINE void clamp_half(uint16_t *x, size_t n, uint16_t limit, int16_t infinity)
     }
 }
 
-INLINE uint64_t clamp(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t clamp(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     (void)partials;
     for (size_t k = 0; k < n_runs; k++) {
@@ -253,22 +253,22 @@ INLINE uint64_t clamp(gsc_kind kind, const gsc_run *runs, size_t n_runs, double 
         switch (kind) {
         case GSC_F32: clamp_f32(x, n, (float)factor); break;
         case GSC_F64: clamp_f64(x, n, factor); break;
-        case GSC_BF16: clamp_half(x, n, gsc_f32_to_bf16((float)factor), 0x7f80); break;
-        default: clamp_half(x, n, gsc_f32_to_f16((float)factor), 0x7c00); break;
+        case GSC_BF16: clamp_half(x, n, gsc__f32_to_bf16((float)factor), 0x7f80); break;
+        default: clamp_half(x, n, gsc__f32_to_f16((float)factor), 0x7c00); break;
         }
     }
     return 0;
 }
 
 #define DEFINE_KERNEL(op, kind)                                                                                        \
-    GSC_TARGET static uint64_t op##_##kind(const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)   \
+    GSC_TARGET static uint64_t op##_##kind(const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials) \
     {                                                                                                                  \
         return op(GSC_##kind, runs, n_runs, factor, partials);                                                         \
     }
 GSC_KERNELS(DEFINE_KERNEL)
 
 #define TABLE_ENTRY(op, kind) .op[GSC_##kind] = op##_##kind,
-const gsc_kernel_table GSC_TABLE = {
+const gsc__kernel_table GSC_TABLE = {
     .isa = GSC_ISA_NAME,
     GSC_KERNELS(TABLE_ENTRY)
         /* Of 32 bits and less there is nothing to leave out. */

@@ -10,7 +10,7 @@ GSC_TARGET static inline void widen_f16(const uint16_t *x, float *y, size_t n)
         _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
 #endif
     for (; i < n; i++)
-        y[i] = gsc_f16_to_f32(x[i]);
+        y[i] = gsc__f16_to_f32(x[i]);
 }
 
 GSC_TARGET static inline void narrow_f16(const float *x, uint16_t *y, size_t n)
@@ -22,7 +22,7 @@ GSC_TARGET static inline void narrow_f16(const float *x, uint16_t *y, size_t n)
                          _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
     for (; i < n; i++)
-        y[i] = gsc_f32_to_f16(x[i]);
+        y[i] = gsc__f32_to_f16(x[i]);
 }
 
 /* y = x * r for at most CHUNK elements; y may be x. */
@@ -79,7 +79,7 @@ INLINE size_t scan_eights_f16(uint16_t *x, size_t n, float r, bool store, int16_
 }
 #endif
 
-INLINE uint64_t scan_f16(const gsc_run *runs, size_t n_runs, float r, bool store)
+INLINE uint64_t scan_f16(const gsc__run *runs, size_t n_runs, float r, bool store)
 {
     int16_t max = 0;
     for (size_t k = 0; k < n_runs; k++) {

@@ -50,28 +50,28 @@ DEFINE_SCAN_RUNS(look32, uint32_t, float, 8192)
 DEFINE_SCAN_RUNS(look64, uint64_t, float, 8192)
 DEFINE_SCAN_RUNS(look16, uint16_t, float, 8192)
 
-INLINE uint64_t look32(const gsc_run *runs, size_t n_runs)
+INLINE uint64_t look32(const gsc__run *runs, size_t n_runs)
 {
     seen_f32 seen = {.max = {{0}}};
     int64_t max = scan_runs_look32(runs, n_runs, 1, false, &seen), seen_max = max_f32(seen.max);
     return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
-INLINE uint64_t look64(const gsc_run *runs, size_t n_runs)
+INLINE uint64_t look64(const gsc__run *runs, size_t n_runs)
 {
     seen_f32 seen = {.max = {{0}}};
     int64_t max = scan_runs_look64(runs, n_runs, 1, false, &seen), seen_max = max_f32(seen.max);
     return (uint64_t)(seen_max > max ? seen_max : max) << 32;
 }
 
-INLINE uint64_t look16(const gsc_run *runs, size_t n_runs)
+INLINE uint64_t look16(const gsc__run *runs, size_t n_runs)
 {
     seen_bf16 seen = {.max = {{0}}};
     int64_t max = scan_runs_look16(runs, n_runs, 1, false, &seen), seen_max = max_halves(seen.max);
     return (uint64_t)(seen_max > max ? seen_max : max);
 }
 
-INLINE uint64_t look(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, gsc_partial *partials)
+INLINE uint64_t look(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     (void)factor, (void)partials;
     switch (kind) {

@@ -29,7 +29,7 @@ INLINE uint64_t double_bits(double value)
 }
 
 /* Magnitudes are compared as signed integers: the sign bit is clear, and SSE2 and AVX2 know no others. */
-INLINE int32_t magnitude_f32(float value) { return (int32_t)(gsc_float_bits(value) & 0x7fffffffu); }
+INLINE int32_t magnitude_f32(float value) { return (int32_t)(gsc__float_bits(value) & 0x7fffffffu); }
 INLINE int64_t magnitude_f64(double value) { return (int64_t)(double_bits(value) & 0x7fffffffffffffffu); }
 
 /* Addresses, since no pointer may point beyond its array. */
@@ -39,7 +39,7 @@ INLINE void prefetch(uintptr_t address, size_t bytes)
         __builtin_prefetch((const void *)(address + byte));
 }
 
-INLINE void prefetch_run(const gsc_run *run, size_t element_size)
+INLINE void prefetch_run(const gsc__run *run, size_t element_size)
 {
     size_t bytes = run->count * element_size;
     prefetch((uintptr_t)run->data, bytes < PREFETCH_BYTES ? bytes : PREFETCH_BYTES);
@@ -49,7 +49,7 @@ INLINE void prefetch_run(const gsc_run *run, size_t element_size)
  * maximum it returns. Long runs are asked for `burst` bytes at a time: many where memory is all that limits, few where
  * there is arithmetic meanwhile. */
 #define DEFINE_SCAN_RUNS(kind, element, real, burst)                                                                   \
-    INLINE int64_t scan_runs_##kind(const gsc_run *runs, size_t n_runs, real r, bool store, seen_##kind *seen)         \
+    INLINE int64_t scan_runs_##kind(const gsc__run *runs, size_t n_runs, real r, bool store, seen_##kind *seen)        \
     {                                                                                                                  \
         const size_t one = GSC_VECTOR / sizeof(element), step = VECTORS * one;                                         \
         int64_t max = 0;                                                                                               \
@@ -122,7 +122,7 @@ INLINE void scan_vector_f32(float *x, float r, bool store, seen_f32 *seen, size_
 
 DEFINE_SCAN_RUNS(f32, float, float, 8192)
 
-INLINE uint64_t scan_f32(const gsc_run *runs, size_t n_runs, float r, bool store)
+INLINE uint64_t scan_f32(const gsc__run *runs, size_t n_runs, float r, bool store)
 {
     seen_f32 seen = {.max = {{0}}};
     int64_t max = scan_runs_f32(runs, n_runs, r, store, &seen), seen_max = max_f32(seen.max);
@@ -181,7 +181,7 @@ INLINE bool lost_nan_f64(const seen_f64 *seen)
     vector_f64 sum = (seen->sum[0] + seen->sum[1]) + (seen->sum[2] + seen->sum[3]);
     bool lost = false;
     for (size_t lane = 0; lane < sizeof sum / sizeof sum[0]; lane++)
-        lost |= magnitude_f64(sum[lane]) > (int64_t)gsc_kind_infinity(GSC_F64);
+        lost |= magnitude_f64(sum[lane]) > (int64_t)gsc__kind_infinity(GSC_F64);
     return lost;
 #else
     (void)seen;
@@ -205,7 +205,7 @@ INLINE int64_t max_f64(const seen_f64 *seen)
 
 /* Once more, with integers: what floating-point maxima lose. Also of elements that are products already: there is a
  * NaN, which stays the same when multiplied again, and it is the maximum. */
-INLINE uint64_t scan_again_f64(const gsc_run *runs, size_t n_runs, double r)
+INLINE uint64_t scan_again_f64(const gsc__run *runs, size_t n_runs, double r)
 {
     const size_t one = GSC_VECTOR / sizeof(double);
     bits_f64 seen = {0};
@@ -229,7 +229,7 @@ INLINE uint64_t scan_again_f64(const gsc_run *runs, size_t n_runs, double r)
     return (uint64_t)max;
 }
 
-INLINE uint64_t scan_part_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
+INLINE uint64_t scan_part_f64(const gsc__run *runs, size_t n_runs, double r, bool store)
 {
     seen_f64 seen = {.max = {{0}}};
     int64_t max = scan_runs_f64(runs, n_runs, r, store, &seen);
@@ -241,13 +241,13 @@ INLINE uint64_t scan_part_f64(const gsc_run *runs, size_t n_runs, double r, bool
 
 /* In parts, so that a NaN in a long run has no more of it read again than caches hold: a piece of a long one, or as
  * many short ones as follow each other. */
-INLINE uint64_t scan_f64(const gsc_run *runs, size_t n_runs, double r, bool store)
+INLINE uint64_t scan_f64(const gsc__run *runs, size_t n_runs, double r, bool store)
 {
     const size_t most = LONG_RUN / sizeof(double);
     uint64_t max = 0;
     for (size_t k = 0, done = 0; k < n_runs;) {
         const size_t left = runs[k].count - done;
-        const gsc_run piece = {(double *)runs[k].data + done, left < most ? left : most}, *part = &piece;
+        const gsc__run piece = {(double *)runs[k].data + done, left < most ? left : most}, *part = &piece;
         size_t count = 0;
         while (k + count < n_runs && runs[k + count].count <= most)
             count++;
@@ -282,7 +282,7 @@ INLINE void scan_vector_upper(double *x, double r, bool store, seen_upper *seen,
 DEFINE_SCAN_RUNS(upper, double, double, 8192)
 
 /* float64's maximum without its lower half, which is all that 32-bit maxima see. */
-INLINE uint64_t scan_upper(const gsc_run *runs, size_t n_runs, double r, bool store)
+INLINE uint64_t scan_upper(const gsc__run *runs, size_t n_runs, double r, bool store)
 {
     seen_upper seen = {.max = {{0}}};
     int64_t max = scan_runs_upper(runs, n_runs, r, store, &seen), seen_max = max_f32(seen.max);
@@ -293,7 +293,7 @@ INLINE uint64_t scan_upper(const gsc_run *runs, size_t n_runs, double r, bool st
  * lower half of a NaN product is zero like that of its factor, so rounding leaves NaNs as they are. */
 INLINE uint32_t product_bf16(uint32_t upper, float r)
 {
-    uint32_t bits = gsc_float_bits(gsc_bits_float(upper) * r);
+    uint32_t bits = gsc__float_bits(gsc__bits_float(upper) * r);
     return bits + 0x7fffu + ((bits >> 16) & 1u);
 }
 
@@ -347,7 +347,7 @@ INLINE void scan_vector_bf16(uint16_t *x, float r, bool store, seen_bf16 *seen, 
 
 DEFINE_SCAN_RUNS(bf16, uint16_t, float, 256)
 
-INLINE uint64_t scan_bf16(const gsc_run *runs, size_t n_runs, float r, bool store)
+INLINE uint64_t scan_bf16(const gsc__run *runs, size_t n_runs, float r, bool store)
 {
     seen_bf16 seen = {.max = {{0}}};
     int64_t max = scan_runs_bf16(runs, n_runs, r, store, &seen);
@@ -358,7 +358,7 @@ INLINE uint64_t scan_bf16(const gsc_run *runs, size_t n_runs, float r, bool stor
 #include "kernels/loops_f16.h"
 #include "kernels/loops_look.h"
 
-INLINE uint64_t scan(gsc_kind kind, const gsc_run *runs, size_t n_runs, double factor, bool store)
+INLINE uint64_t scan(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, bool store)
 {
     switch (kind) {
     case GSC_F32: return scan_f32(runs, n_runs, (float)factor, store);

@@ -34,13 +34,13 @@ static int round_upward(void) { return fesetround(FE_UPWARD); }
 static bool flushes(void)
 {
     volatile float product = tiny * one; /* volatile: stays between the changes of the environment */
-    return gsc_float_bits(product) == 0;
+    return gsc__float_bits(product) == 0;
 }
 
 static bool rounds_up(void)
 {
     volatile float quotient = one / divisor;
-    return gsc_float_bits(quotient) == 0x3d23d70bu; /* 0x3d23d70a to nearest */
+    return gsc__float_bits(quotient) == 0x3d23d70bu; /* 0x3d23d70a to nearest */
 }
 
 static void trap_everything(void)
@@ -58,9 +58,9 @@ static void test_enter_and_leave(void **state)
     flush_subnormals();
     assert_int_equal(round_upward(), 0);
     bool caller_flushes = flushes();
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     bool inside_flushes = flushes(), inside_rounds_up = rounds_up();
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     bool flushes_after = flushes(), rounds_up_after = rounds_up();
     fesetenv(&before);
     assert_false(inside_flushes);
@@ -76,9 +76,9 @@ static void test_sticky_flags_are_the_callers(void **state)
 {
     (void)state;
     feclearexcept(FE_ALL_EXCEPT);
-    gsc_fpenv caller = gsc_fpenv_enter();
-    assert_true(gsc_fpenv_pin(0x1p1023 * gsc_fpenv_pin(4.0)) > 1.0);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv caller = gsc__fpenv_enter();
+    assert_true(gsc__fpenv_pin(0x1p1023 * gsc__fpenv_pin(4.0)) > 1.0);
+    gsc__fpenv_leave(caller);
     assert_int_equal(fetestexcept(FE_OVERFLOW | FE_DIVBYZERO | FE_INVALID), 0);
 }
 
@@ -94,7 +94,7 @@ typedef struct results {
 static void compute(results *out)
 {
     for (size_t i = 0; i < COUNT; i++)
-        out->f32[i] = gsc_bits_float((uint32_t)(i * 64 + 1)); /* subnormal ones, and some normal ones */
+        out->f32[i] = gsc__bits_float((uint32_t)(i * 64 + 1)); /* subnormal ones, and some normal ones */
     int64_t count = COUNT, four = 4, eight = 8;
     DLTensor f32 = tensor_over(out->f32, GSC_FLOAT32, 1, &count, NULL), *grads = &f32;
     float loss[4] = {0x1p-140f, 1.1f, 0x1.fffffep127f, 3.3f};

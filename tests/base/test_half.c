@@ -18,8 +18,8 @@ typedef struct format {
     uint16_t (*narrow)(float);
 } format;
 
-static const format formats[] = {{"bfloat16", 7, 127, gsc_bf16_to_f32, gsc_f32_to_bf16},
-                                 {"float16", 10, 15, gsc_f16_to_f32, gsc_f32_to_f16}};
+static const format formats[] = {{"bfloat16", 7, 127, gsc__bf16_to_f32, gsc__f32_to_bf16},
+                                 {"float16", 10, 15, gsc__f16_to_f32, gsc__f32_to_f16}};
 
 /* A NaN's sign and the upper bits of its payload stay; it becomes quiet. */
 static uint16_t narrowed_nan(const format *f, uint32_t bits)
@@ -31,7 +31,7 @@ static uint16_t narrowed_nan(const format *f, uint32_t bits)
 
 static void check_narrow(const format *f, uint32_t bits)
 {
-    float value = gsc_bits_float(bits);
+    float value = gsc__bits_float(bits);
     uint16_t expected =
         isnan(value) ? narrowed_nan(f, bits) : small_float_encode((double)value, f->mantissa_bits, f->bias);
     uint16_t found = f->narrow(value);
@@ -47,7 +47,7 @@ static void test_every_half_widens_exactly(void **state)
             const format *f = &formats[k];
             double expected = small_float_decode((uint16_t)half, f->mantissa_bits, f->bias);
             float found = f->widen((uint16_t)half);
-            uint32_t bits = gsc_float_bits(found);
+            uint32_t bits = gsc__float_bits(found);
             if (isnan(expected)) {
                 uint32_t payload = half & ((1u << f->mantissa_bits) - 1);
                 uint32_t quiet = f->mantissa_bits == 10 ? 0x400000u : 0u; /* bfloat16 only moves bits */
@@ -66,8 +66,8 @@ static void test_rounding_around_every_half(void **state)
     for (size_t k = 0; k < 2; k++)
         for (uint32_t half = 0; half < 0x10000u; half++) {
             const format *f = &formats[k];
-            uint32_t here = gsc_float_bits(f->widen((uint16_t)half));
-            uint32_t next = gsc_float_bits(f->widen((uint16_t)(half + 1u)));
+            uint32_t here = gsc__float_bits(f->widen((uint16_t)half));
+            uint32_t next = gsc__float_bits(f->widen((uint16_t)(half + 1u)));
             uint32_t middle = here + (next - here) / 2;
             for (uint32_t near = 0; near < 5; near++) {
                 check_narrow(f, here + near - 2);
@@ -93,19 +93,19 @@ static void test_random_patterns(void **state)
 static void test_ties(void **state)
 {
     (void)state;
-    assert_int_equal(gsc_f32_to_f16(65504.0f), 0x7bff);
-    assert_int_equal(gsc_f32_to_f16(65519.996f), 0x7bff);
-    assert_int_equal(gsc_f32_to_f16(65520.0f), 0x7c00);
-    assert_int_equal(gsc_f32_to_f16(0x1p-25f), 0); /* half of the least subnormal: to even */
-    assert_int_equal(gsc_f32_to_f16(0x1.000002p-25f), 1);
-    assert_int_equal(gsc_f32_to_f16(-0x1.8p-24f), 0x8002);      /* 1.5 of it: to even */
-    assert_int_equal(gsc_f32_to_f16(0x1.ff8p-15f), 0x03ff);     /* the greatest subnormal */
-    assert_int_equal(gsc_f32_to_f16(0x1.ffcp-15f), 0x0400);     /* halfway to the least normal */
-    assert_int_equal(gsc_f32_to_bf16(0x1.01p0f), 0x3f80);       /* halfway: to even, down */
-    assert_int_equal(gsc_f32_to_bf16(0x1.03p0f), 0x3f82);       /* halfway: to even, up */
-    assert_int_equal(gsc_f32_to_bf16(0x1.fffffep127f), 0x7f80); /* FLT_MAX */
-    assert_int_equal(gsc_f32_to_bf16(0x1p-149f), 0);
-    assert_int_equal(gsc_f32_to_bf16(0x1p-133f), 1);
+    assert_int_equal(gsc__f32_to_f16(65504.0f), 0x7bff);
+    assert_int_equal(gsc__f32_to_f16(65519.996f), 0x7bff);
+    assert_int_equal(gsc__f32_to_f16(65520.0f), 0x7c00);
+    assert_int_equal(gsc__f32_to_f16(0x1p-25f), 0); /* half of the least subnormal: to even */
+    assert_int_equal(gsc__f32_to_f16(0x1.000002p-25f), 1);
+    assert_int_equal(gsc__f32_to_f16(-0x1.8p-24f), 0x8002);      /* 1.5 of it: to even */
+    assert_int_equal(gsc__f32_to_f16(0x1.ff8p-15f), 0x03ff);     /* the greatest subnormal */
+    assert_int_equal(gsc__f32_to_f16(0x1.ffcp-15f), 0x0400);     /* halfway to the least normal */
+    assert_int_equal(gsc__f32_to_bf16(0x1.01p0f), 0x3f80);       /* halfway: to even, down */
+    assert_int_equal(gsc__f32_to_bf16(0x1.03p0f), 0x3f82);       /* halfway: to even, up */
+    assert_int_equal(gsc__f32_to_bf16(0x1.fffffep127f), 0x7f80); /* FLT_MAX */
+    assert_int_equal(gsc__f32_to_bf16(0x1p-149f), 0);
+    assert_int_equal(gsc__f32_to_bf16(0x1p-133f), 1);
 }
 
 #if defined(__x86_64__)
@@ -125,11 +125,11 @@ static void test_same_bits_as_hardware(void **state)
     if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & bit_F16C) == 0)
         skip();
     for (uint32_t half = 0; half < 0x10000u; half++)
-        assert_int_equal(gsc_float_bits(gsc_f16_to_f32((uint16_t)half)),
-                         gsc_float_bits(hardware_widen((uint16_t)half)));
+        assert_int_equal(gsc__float_bits(gsc__f16_to_f32((uint16_t)half)),
+                         gsc__float_bits(hardware_widen((uint16_t)half)));
     for (uint64_t bits = 0; bits < 0x100000000u; bits += 1021) /* NaN payloads too */
-        assert_int_equal(gsc_f32_to_f16(gsc_bits_float((uint32_t)bits)),
-                         hardware_narrow(gsc_bits_float((uint32_t)bits)));
+        assert_int_equal(gsc__f32_to_f16(gsc__bits_float((uint32_t)bits)),
+                         hardware_narrow(gsc__bits_float((uint32_t)bits)));
 }
 #endif
 

@@ -16,26 +16,26 @@
 
 static _Alignas(16) float memory[4096];
 
-static const gsc_place place = {
+static const gsc__place place = {
     .caller = "caller", .what = "gradient", .listed = true, .index = 3, .name = "fc.weight"};
-static const gsc_view_rules reads = {.writes = false, .allow_fp16 = true},
-                            writes = {.writes = true, .allow_fp16 = true};
+static const gsc__view_rules reads = {.writes = false, .allow_fp16 = true},
+                             writes = {.writes = true, .allow_fp16 = true};
 
-static gsc_status check(const DLTensor *tensor, const gsc_view_rules *rules)
+static gsc_status check(const DLTensor *tensor, const gsc__view_rules *rules)
 {
-    gsc_view view;
-    return gsc_view_check(tensor, rules, &place, &view);
+    gsc__view view;
+    return gsc__view_check(tensor, rules, &place, &view);
 }
 
 static void test_places_in_words(void **state)
 {
     (void)state;
     char text[64], little[12];
-    gsc_place single = {.caller = "f", .what = "grad"}, unnamed = {.caller = "f", .what = "gradient", .listed = true};
-    assert_string_equal(gsc_place_text(&place, text, sizeof text), "caller: gradient 3 (\"fc.weight\")");
-    assert_string_equal(gsc_place_text(&single, text, sizeof text), "f: grad");
-    assert_string_equal(gsc_place_text(&unnamed, text, sizeof text), "f: gradient 0");
-    assert_string_equal(gsc_place_text(&place, little, sizeof little), "caller: gra");
+    gsc__place single = {.caller = "f", .what = "grad"}, unnamed = {.caller = "f", .what = "gradient", .listed = true};
+    assert_string_equal(gsc__place_text(&place, text, sizeof text), "caller: gradient 3 (\"fc.weight\")");
+    assert_string_equal(gsc__place_text(&single, text, sizeof text), "f: grad");
+    assert_string_equal(gsc__place_text(&unnamed, text, sizeof text), "f: gradient 0");
+    assert_string_equal(gsc__place_text(&place, little, sizeof little), "caller: gra");
 }
 
 static void test_dtypes(void **state)
@@ -56,7 +56,7 @@ static void test_dtypes(void **state)
     DLTensor tensor = tensor_over(memory, (DLDataType){kDLComplex, 64, 1}, 1, &two, NULL);
     expect_error(GSC_ERR_UNSUPPORTED, check(&tensor, &reads), "fc.weight", "complex");
     tensor.dtype = GSC_FLOAT16;
-    const gsc_view_rules no_fp16 = {.writes = true, .allow_fp16 = false};
+    const gsc__view_rules no_fp16 = {.writes = true, .allow_fp16 = false};
     expect_error(GSC_ERR_VALUE, check(&tensor, &no_fp16), "fc.weight", "float16", "keep the parameters", "float32",
                  "allow_fp16_grads");
 }
@@ -140,8 +140,8 @@ static void test_collapsing(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const case_ *c = &cases[i];
         DLTensor tensor = tensor_over(memory + 100, GSC_FLOAT32, c->ndim, c->shape, c->strides);
-        gsc_view view;
-        expect_ok(gsc_view_check(&tensor, &reads, &place, &view));
+        gsc__view view;
+        expect_ok(gsc__view_check(&tensor, &reads, &place, &view));
         assert_true(view.dense == c->dense);
         assert_ptr_equal(view.start, memory + 100 + c->start);
     }
@@ -192,15 +192,15 @@ static void test_rows_visit_the_elements_in_order(void **state)
         make_random(&t, &seed, GSC_FLOAT32, 40);
         size_t count = (size_t)count_of(&t.tensor), first = next_random(&seed) % count;
         size_t part = next_random(&seed) % (count - first) + 1;
-        gsc_layout layout;
-        gsc_layout_logical(&t.tensor, GSC_F32, &layout);
+        gsc__layout layout;
+        gsc__layout_logical(&t.tensor, GSC_F32, &layout);
         float packed[625];
-        gsc_layout_pack(&layout, first, part, packed);
+        gsc__layout_pack(&layout, first, part, packed);
         for (size_t i = 0; i < part; i++)
             assert_true(packed[i] == (float)(2048 + offset_of(&t.tensor, (int64_t)(first + i))));
         /* collapsed: the same elements in some order */
-        gsc_layout_collapse(&t.tensor, GSC_F32, &layout);
-        gsc_layout_pack(&layout, 0, count, packed);
+        gsc__layout_collapse(&t.tensor, GSC_F32, &layout);
+        gsc__layout_pack(&layout, 0, count, packed);
         double sum = 0, expected = 0;
         for (size_t i = 0; i < count; i++) {
             sum += (double)packed[i] * (double)packed[i];
@@ -216,24 +216,24 @@ static void test_unpack_is_the_inverse_of_pack(void **state)
     (void)state;
     const int64_t shape[] = {3, 5, 7}, strides[] = {1, -200, 9};
     const DLDataType dtypes[] = {GSC_FLOAT32, GSC_FLOAT64, GSC_BFLOAT16};
-    const gsc_kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
+    const gsc__kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
     for (size_t k = 0; k < 3; k++) {
         for (size_t i = 0; i < 4096; i++)
             memory[i] = (float)i;
         float before[4096];
         memcpy(before, memory, sizeof before);
         DLTensor tensor = tensor_over(memory + 2048, dtypes[k], 3, shape, strides);
-        gsc_layout layout;
-        gsc_layout_collapse(&tensor, kinds[k], &layout);
+        gsc__layout layout;
+        gsc__layout_collapse(&tensor, kinds[k], &layout);
         _Alignas(8) char packed[105 * 8];
-        gsc_layout_pack(&layout, 10, 90, packed);
-        for (size_t i = 0; i < 90 * gsc_kind_size(kinds[k]); i++)
+        gsc__layout_pack(&layout, 10, 90, packed);
+        for (size_t i = 0; i < 90 * gsc__kind_size(kinds[k]); i++)
             packed[i] = (char)~packed[i];
-        gsc_layout_unpack(&layout, 10, 90, packed);
+        gsc__layout_unpack(&layout, 10, 90, packed);
         assert_memory_not_equal(before, memory, sizeof before);
-        for (size_t i = 0; i < 90 * gsc_kind_size(kinds[k]); i++)
+        for (size_t i = 0; i < 90 * gsc__kind_size(kinds[k]); i++)
             packed[i] = (char)~packed[i];
-        gsc_layout_unpack(&layout, 10, 90, packed);
+        gsc__layout_unpack(&layout, 10, 90, packed);
         assert_memory_equal(before, memory, sizeof before);
     }
 }
@@ -276,9 +276,9 @@ static void test_self_overlap_against_counting(void **state)
             expected |= *place_of;
             *place_of = true;
         }
-        gsc_layout layout;
-        gsc_layout_collapse(&t.tensor, GSC_F32, &layout);
-        assert_int_equal(gsc_self_overlap(&layout), expected ? GSC_OVERLAPPING : GSC_DISJOINT);
+        gsc__layout layout;
+        gsc__layout_collapse(&t.tensor, GSC_F32, &layout);
+        assert_int_equal(gsc__self_overlap(&layout), expected ? GSC_OVERLAPPING : GSC_DISJOINT);
         overlapping += expected;
     }
     assert_in_range(overlapping, 2000, 18000);
@@ -300,7 +300,7 @@ static void test_pair_overlap_against_counting(void **state)
 {
     (void)state;
     const DLDataType dtypes[] = {GSC_FLOAT32, GSC_FLOAT64, GSC_BFLOAT16};
-    const gsc_kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
+    const gsc__kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
     uint64_t seed = 5;
     int met_often = 0;
     for (int repeat = 0; repeat < 20000; repeat++) {
@@ -312,13 +312,13 @@ static void test_pair_overlap_against_counting(void **state)
         static char bytes[sizeof memory];
         memset(bytes, 0, sizeof bytes);
         bool expected = false;
-        mark_bytes(&a.tensor, gsc_kind_size(kinds[ka]), bytes, 1, &expected);
-        mark_bytes(&b.tensor, gsc_kind_size(kinds[kb]), bytes, 2, &expected);
-        gsc_layout one, other;
-        gsc_layout_collapse(&a.tensor, kinds[ka], &one);
-        gsc_layout_collapse(&b.tensor, kinds[kb], &other);
-        assert_int_equal(gsc_pair_overlap(&one, &other), expected ? GSC_OVERLAPPING : GSC_DISJOINT);
-        assert_int_equal(gsc_pair_overlap(&other, &one), expected ? GSC_OVERLAPPING : GSC_DISJOINT);
+        mark_bytes(&a.tensor, gsc__kind_size(kinds[ka]), bytes, 1, &expected);
+        mark_bytes(&b.tensor, gsc__kind_size(kinds[kb]), bytes, 2, &expected);
+        gsc__layout one, other;
+        gsc__layout_collapse(&a.tensor, kinds[ka], &one);
+        gsc__layout_collapse(&b.tensor, kinds[kb], &other);
+        assert_int_equal(gsc__pair_overlap(&one, &other), expected ? GSC_OVERLAPPING : GSC_DISJOINT);
+        assert_int_equal(gsc__pair_overlap(&other, &one), expected ? GSC_OVERLAPPING : GSC_DISJOINT);
         met_often += expected;
     }
     assert_in_range(met_often, 2000, 18000);
@@ -330,9 +330,9 @@ static void test_undecided_is_refused(void **state)
     /* Large coprime strides whose sums come close to each other: the search gives up. */
     const int64_t shape[] = {3001, 3001, 3001, 3001}, strides[] = {1000003, 999983, 999979, 999961};
     DLTensor tensor = tensor_over(memory, GSC_FLOAT32, 4, shape, strides);
-    gsc_layout layout;
-    gsc_layout_collapse(&tensor, GSC_F32, &layout);
-    gsc_overlap answer = gsc_self_overlap(&layout);
+    gsc__layout layout;
+    gsc__layout_collapse(&tensor, GSC_F32, &layout);
+    gsc__overlap answer = gsc__self_overlap(&layout);
     assert_true(answer == GSC_OVERLAPPING || answer == GSC_UNDECIDED);
     assert_int_equal(check(&tensor, &writes), GSC_ERR_VALUE);
 }
@@ -344,7 +344,7 @@ static gsc_status check_pair(DLDataType dtype, int64_t in_start, int64_t in_stri
     char *base = (char *)memory + 4096;
     DLTensor in = tensor_over(base + in_start * dtype.bits / 8, dtype, 1, &shape, &in_stride);
     DLTensor out = tensor_over(base + out_start * dtype.bits / 8, dtype, 1, &shape, &out_stride);
-    return gsc_scale_check(&in, &out, 0, 0);
+    return gsc__scale_check(&in, &out, 0, 0);
 }
 
 static void test_scale_in_and_out(void **state)

@@ -13,19 +13,19 @@
 #include "gradients/list.h"
 #include "layouts.h"
 
-static const gsc_gradlist_rules reads = {.writes = false, .allow_fp16 = true, .caller = "test"};
+static const gsc__gradlist_rules reads = {.writes = false, .allow_fp16 = true, .caller = "test"};
 
 static double norm_of(DLTensor *tensors, size_t n, double r, double p)
 {
-    gsc_gradlist list = {.count = 0};
-    expect_ok(gsc_gradlist_begin(&list, n));
+    gsc__gradlist list = {.count = 0};
+    expect_ok(gsc__gradlist_begin(&list, n));
     for (size_t i = 0; i < n; i++)
-        expect_ok(gsc_gradlist_add(&list, &tensors[i], i, &reads));
-    expect_ok(gsc_gradlist_finish(&list, true));
-    gsc_norm_sums sums = {.exponent = gsc_gradlist_norm_exponent(&list, r, p)};
-    gsc_gradlist_norm(&list, r, p, &sums, NULL);
-    gsc_gradlist_free(&list);
-    return gsc_norm_from_sums(&sums);
+        expect_ok(gsc__gradlist_add(&list, &tensors[i], i, &reads));
+    expect_ok(gsc__gradlist_finish(&list, true));
+    gsc__norm_sums sums = {.exponent = gsc__gradlist_norm_exponent(&list, r, p)};
+    gsc__gradlist_norm(&list, r, p, &sums, NULL);
+    gsc__gradlist_free(&list);
+    return gsc__norm_from_sums(&sums);
 }
 
 static double norm_of_doubles(double *data, size_t n, double p)
@@ -165,21 +165,21 @@ static void test_sums_add_up_over_ranks(void **state)
 {
     (void)state;
     double halves[2][3] = {{3e200, 1, 1e-200}, {4e200, 2, 1e-220}};
-    gsc_norm_sums total = {.p = 2};
+    gsc__norm_sums total = {.p = 2};
     for (int rank = 0; rank < 2; rank++) {
         const int64_t three = 3;
         DLTensor tensor = tensor_over(halves[rank], GSC_FLOAT64, 1, &three, NULL);
-        gsc_gradlist list = {.count = 0};
-        expect_ok(gsc_gradlist_begin(&list, 1));
-        expect_ok(gsc_gradlist_add(&list, &tensor, 0, &reads));
-        expect_ok(gsc_gradlist_finish(&list, true));
-        gsc_norm_sums sums = {.exponent = 0};
-        gsc_gradlist_norm(&list, 1.0, 2.0, &sums, NULL);
+        gsc__gradlist list = {.count = 0};
+        expect_ok(gsc__gradlist_begin(&list, 1));
+        expect_ok(gsc__gradlist_add(&list, &tensor, 0, &reads));
+        expect_ok(gsc__gradlist_finish(&list, true));
+        gsc__norm_sums sums = {.exponent = 0};
+        gsc__gradlist_norm(&list, 1.0, 2.0, &sums, NULL);
         for (int bin = 0; bin < 3; bin++)
             total.sums[bin] += sums.sums[bin];
-        gsc_gradlist_free(&list);
+        gsc__gradlist_free(&list);
     }
-    assert_close(gsc_norm_from_sums(&total), 5e200, 1e-14);
+    assert_close(gsc__norm_from_sums(&total), 5e200, 1e-14);
 }
 
 /* Such powers round to 1; one element is its own norm all the same, and of more there is no finite one. */
@@ -208,14 +208,14 @@ static void test_huge_powers(void **state)
 static void test_clip_coefficient(void **state)
 {
     (void)state;
-    assert_true(gsc_clip_coefficient(1, 0.5) == 1);
-    assert_true(gsc_clip_coefficient(1, 2) == 1 / (2 + 1e-6));
-    assert_true(gsc_clip_coefficient(0, 2) == 0);
-    assert_true(gsc_clip_coefficient(0, 0) == 0);
-    assert_true(gsc_clip_coefficient((double)INFINITY, 2) == 1);
-    assert_true(gsc_clip_coefficient(1, (double)INFINITY) == 1);
-    assert_true(gsc_clip_coefficient(1, (double)NAN) == 1);
-    assert_true(gsc_clip_coefficient(2e-6, 1e-6) == 1);
+    assert_true(gsc__clip_coefficient(1, 0.5) == 1);
+    assert_true(gsc__clip_coefficient(1, 2) == 1 / (2 + 1e-6));
+    assert_true(gsc__clip_coefficient(0, 2) == 0);
+    assert_true(gsc__clip_coefficient(0, 0) == 0);
+    assert_true(gsc__clip_coefficient((double)INFINITY, 2) == 1);
+    assert_true(gsc__clip_coefficient(1, (double)INFINITY) == 1);
+    assert_true(gsc__clip_coefficient(1, (double)NAN) == 1);
+    assert_true(gsc__clip_coefficient(2e-6, 1e-6) == 1);
 }
 
 int main(void)

@@ -27,17 +27,17 @@ enum { THREAD_COUNTS = sizeof thread_counts / sizeof thread_counts[0] };
 
 static bool fills_partials(size_t op)
 {
-    return op == offsetof(gsc_kernel_table, norm1) || op == offsetof(gsc_kernel_table, norm2) ||
-           op == offsetof(gsc_kernel_table, count);
+    return op == offsetof(gsc__kernel_table, norm1) || op == offsetof(gsc__kernel_table, norm2) ||
+           op == offsetof(gsc__kernel_table, count);
 }
 
 typedef struct listed {
     const char *name;
     size_t op; /* where in a table */
-    gsc_kind kind;
+    gsc__kind kind;
 } listed;
 
-#define LISTED(op, kind) {#op "_" #kind, offsetof(gsc_kernel_table, op), GSC_##kind},
+#define LISTED(op, kind) {#op "_" #kind, offsetof(gsc__kernel_table, op), GSC_##kind},
 static const listed kernels[] = {GSC_KERNELS(LISTED)};
 enum { KERNELS = sizeof kernels / sizeof kernels[0] };
 
@@ -45,16 +45,16 @@ enum { KERNELS = sizeof kernels / sizeof kernels[0] };
 typedef struct answer {
     unsigned char bytes[BYTES];
     uint64_t max;
-    gsc_partial partial;
+    gsc__partial partial;
 } answer;
 
-static void run(const gsc_kernel_table *table, const listed *k, const unsigned char *data, size_t n, size_t start,
+static void run(const gsc__kernel_table *table, const listed *k, const unsigned char *data, size_t n, size_t start,
                 double factor, answer *out)
 {
     _Alignas(LINE) unsigned char memory[BYTES];
-    size_t size = gsc_kind_size(k->kind);
-    const gsc_run of = {memory + LINE + start, n};
-    gsc_kernel *const *kinds = (gsc_kernel *const *)(const void *)((const char *)table + k->op);
+    size_t size = gsc__kind_size(k->kind);
+    const gsc__run of = {memory + LINE + start, n};
+    gsc__kernel *const *kinds = (gsc__kernel *const *)(const void *)((const char *)table + k->op);
     memset(memory, 0x5a, sizeof memory);
     memcpy(of.data, data, n * size);
     memset(out, 0, sizeof *out);
@@ -62,7 +62,7 @@ static void run(const gsc_kernel_table *table, const listed *k, const unsigned c
     /* Moved to the place of start 0: what was written outside shows as a difference. */
     memset(out->bytes, 0x5a, sizeof out->bytes);
     memcpy(out->bytes, memory + start, sizeof memory - start);
-    for (int bin = 0; bin < 3 && k->op != offsetof(gsc_kernel_table, count); bin++)
+    for (int bin = 0; bin < 3 && k->op != offsetof(gsc__kernel_table, count); bin++)
         if (isnan(out->partial.sums[bin])) /* which NaN depends on the order of the terms */
             out->partial.sums[bin] = (double)NAN;
 }
@@ -70,31 +70,31 @@ static void run(const gsc_kernel_table *table, const listed *k, const unsigned c
 static void compare_starts(const listed *k, const unsigned char *data, size_t n, double factor)
 {
     answer expected, found;
-    run(&gsc_kernels_baseline, k, data, n, 0, factor, &expected);
-    const gsc_kernel_table *table;
-    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++)
-        for (size_t start = 0; start < LINE; start += gsc_kind_size(k->kind)) {
+    run(&gsc__kernels_baseline, k, data, n, 0, factor, &expected);
+    const gsc__kernel_table *table;
+    for (size_t isa = 0; (table = gsc__kernels_present(isa)) != NULL; isa++)
+        for (size_t start = 0; start < LINE; start += gsc__kind_size(k->kind)) {
             run(table, k, data, n, start, factor, &found);
             if (memcmp(&found, &expected, sizeof found) != 0)
                 fail_msg("%s on %s differs from %s: %zu elements, %zu bytes after a line, factor %a", k->name,
-                         table->isa, gsc_kernels_baseline.isa, n, start, factor);
+                         table->isa, gsc__kernels_baseline.isa, n, start, factor);
         }
 }
 
 /* Ordinary magnitudes, so that norms are finite; tiny float64 are so small that their squares need rescaling. */
-static uint64_t ordinary(gsc_kind kind, uint64_t random, bool tiny)
+static uint64_t ordinary(gsc__kind kind, uint64_t random, bool tiny)
 {
     const int mantissa_bits[] = {23, 52, 7, 10}, bias[] = {127, 1023, 127, 15};
     uint64_t exponent = (uint64_t)bias[kind] - 8 + (random >> 52) % 16 - (kind == GSC_F64 && tiny ? 900 : 0);
     uint64_t mantissa = random & ((UINT64_C(1) << mantissa_bits[kind]) - 1);
-    return random >> 63 << (8 * gsc_kind_size(kind) - 1) | exponent << mantissa_bits[kind] | mantissa;
+    return random >> 63 << (8 * gsc__kind_size(kind) - 1) | exponent << mantissa_bits[kind] | mantissa;
 }
 
 typedef enum filling { ANY_BITS, ORDINARY, TINY } filling;
 
-static void fill_elements(gsc_kind kind, unsigned char *data, size_t n, filling with, uint64_t *seed)
+static void fill_elements(gsc__kind kind, unsigned char *data, size_t n, filling with, uint64_t *seed)
 {
-    size_t size = gsc_kind_size(kind);
+    size_t size = gsc__kind_size(kind);
     for (size_t i = 0; i < n; i++) {
         uint64_t bits = next_random(seed);
         bits = with == ANY_BITS ? bits >> (64 - 8 * size) : ordinary(kind, bits, with == TINY);
@@ -134,10 +134,10 @@ typedef struct corpus {
     DLTensor *list[TENSORS];
 } corpus;
 
-static void add_tensor(corpus *c, gsc_kind kind, int64_t rows, int64_t columns)
+static void add_tensor(corpus *c, gsc__kind kind, int64_t rows, int64_t columns)
 {
     const DLDataType dtypes[GSC_KINDS] = {GSC_FLOAT32, GSC_FLOAT64, GSC_BFLOAT16, GSC_FLOAT16};
-    size_t index = c->count++, size = gsc_kind_size(kind);
+    size_t index = c->count++, size = gsc__kind_size(kind);
     c->bytes = (c->bytes + 2 * LINE - 1) / LINE * LINE + index * size % LINE;
     c->shapes[index][0] = rows;
     c->shapes[index][1] = columns;
@@ -153,8 +153,8 @@ static void fill_corpus(corpus *c, bool finite)
 {
     uint64_t seed = 42;
     for (size_t t = 0; t < c->count; t++) {
-        gsc_kind kind;
-        assert_true(gsc_kind_of(c->tensors[t].dtype, &kind));
+        gsc__kind kind;
+        assert_true(gsc__kind_of(c->tensors[t].dtype, &kind));
         size_t n = (size_t)((c->shapes[t][0] + 1) * c->shapes[t][1]);
         filling with = !finite ? ANY_BITS : t % 16 == 0 ? TINY : ORDINARY;
         fill_elements(kind, c->initial + c->tensors[t].byte_offset, n, with, &seed);
@@ -167,9 +167,9 @@ static corpus *corpus_create(bool finite)
     assert_non_null(c);
     for (int kind = 0; kind < GSC_KINDS; kind++) {
         for (int64_t n = 0; n <= LONGEST; n++)
-            add_tensor(c, (gsc_kind)kind, n, 1);
-        add_tensor(c, (gsc_kind)kind, LARGE, 1);
-        add_tensor(c, (gsc_kind)kind, ROWS, COLUMNS);
+            add_tensor(c, (gsc__kind)kind, n, 1);
+        add_tensor(c, (gsc__kind)kind, LARGE, 1);
+        add_tensor(c, (gsc__kind)kind, ROWS, COLUMNS);
     }
     c->bytes = (c->bytes + 2 * LINE) / LINE * LINE;
     c->memory = aligned_alloc(LINE, c->bytes);
@@ -322,14 +322,14 @@ static void perform(corpus *c, const operation *o, said *out)
 static void compare_everywhere(corpus *c, const operation *o, unsigned char *expected)
 {
     said first, found;
-    assert_true(gsc_kernels_select(gsc_kernels_baseline.isa));
+    assert_true(gsc__kernels_select(gsc__kernels_baseline.isa));
     gsc_set_num_threads(1);
     perform(c, o, &first);
     memcpy(expected, c->memory, c->bytes);
-    const gsc_kernel_table *table;
-    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++)
+    const gsc__kernel_table *table;
+    for (size_t isa = 0; (table = gsc__kernels_present(isa)) != NULL; isa++)
         for (size_t i = 0; i < THREAD_COUNTS; i++) {
-            assert_true(gsc_kernels_select(table->isa));
+            assert_true(gsc__kernels_select(table->isa));
             gsc_set_num_threads(thread_counts[i]);
             perform(c, o, &found);
             if (memcmp(c->memory, expected, c->bytes) != 0)
@@ -352,7 +352,7 @@ static void compare_operations(bool finite)
     free(expected);
     corpus_free(c);
     gsc_set_num_threads(0);
-    assert_true(gsc_kernels_select(gsc_kernels_present(0)->isa));
+    assert_true(gsc__kernels_select(gsc__kernels_present(0)->isa));
 }
 
 static void test_calls_on_ordinary_elements(void **state)

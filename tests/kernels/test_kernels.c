@@ -37,7 +37,7 @@ static uint64_t bits_of_double(double x)
 }
 
 /* 16-bit floats through exact doubles; NaNs by their bits. */
-static float widen(gsc_kind kind, uint16_t half)
+static float widen(gsc__kind kind, uint16_t half)
 {
     if (kind == GSC_BF16)
         return float_of((uint32_t)half << 16);
@@ -48,7 +48,7 @@ static float widen(gsc_kind kind, uint16_t half)
     return (float)(sign ? -magnitude : magnitude);
 }
 
-static uint16_t narrow(gsc_kind kind, float x)
+static uint16_t narrow(gsc__kind kind, float x)
 {
     int mantissa_bits = kind == GSC_BF16 ? 7 : 10, bias = kind == GSC_BF16 ? 127 : 15;
     int infinity = (2 * bias + 1) << mantissa_bits, sign = signbit(x) ? 0x8000 : 0;
@@ -63,21 +63,21 @@ static uint16_t narrow(gsc_kind kind, float x)
     return (uint16_t)(sign | (bits < infinity ? bits : infinity));
 }
 
-static size_t size_of(gsc_kind kind) { return kind == GSC_F64 ? 8 : kind == GSC_F32 ? 4 : 2; }
+static size_t size_of(gsc__kind kind) { return kind == GSC_F64 ? 8 : kind == GSC_F32 ? 4 : 2; }
 
-static uint64_t get_bits(gsc_kind kind, const void *x, size_t i)
+static uint64_t get_bits(gsc__kind kind, const void *x, size_t i)
 {
     uint64_t bits = 0;
     memcpy(&bits, (const char *)x + i * size_of(kind), size_of(kind));
     return bits;
 }
 
-static void set_bits(gsc_kind kind, void *x, size_t i, uint64_t bits)
+static void set_bits(gsc__kind kind, void *x, size_t i, uint64_t bits)
 {
     memcpy((char *)x + i * size_of(kind), &bits, size_of(kind));
 }
 
-static uint64_t product(gsc_kind kind, uint64_t bits, double r)
+static uint64_t product(gsc__kind kind, uint64_t bits, double r)
 {
     double x;
     memcpy(&x, &bits, sizeof x);
@@ -88,7 +88,7 @@ static uint64_t product(gsc_kind kind, uint64_t bits, double r)
     return kind == GSC_F32 ? bits_of(y) : narrow(kind, y);
 }
 
-static double value(gsc_kind kind, uint64_t bits)
+static double value(gsc__kind kind, uint64_t bits)
 {
     double x;
     memcpy(&x, &bits, sizeof x);
@@ -97,16 +97,16 @@ static double value(gsc_kind kind, uint64_t bits)
                              : (double)widen(kind, (uint16_t)bits);
 }
 
-static uint64_t magnitude(gsc_kind kind, uint64_t bits) { return bits & ~(UINT64_C(1) << (8 * size_of(kind) - 1)); }
+static uint64_t magnitude(gsc__kind kind, uint64_t bits) { return bits & ~(UINT64_C(1) << (8 * size_of(kind) - 1)); }
 
-static uint64_t infinity_bits(gsc_kind kind)
+static uint64_t infinity_bits(gsc__kind kind)
 {
     const uint64_t infinities[] = {0x7f800000, UINT64_C(0x7ff) << 52, 0x7f80, 0x7c00};
     return infinities[kind];
 }
 
 /* Ordinary values mostly, and all that is special. */
-static uint64_t some_bits(gsc_kind kind, uint64_t *seed, bool finite)
+static uint64_t some_bits(gsc__kind kind, uint64_t *seed, bool finite)
 {
     uint64_t random = next_random(seed), infinity = infinity_bits(kind);
     uint64_t sign = UINT64_C(1) << (8 * size_of(kind) - 1);
@@ -129,9 +129,9 @@ static uint64_t some_bits(gsc_kind kind, uint64_t *seed, bool finite)
     return bits;
 }
 
-typedef uint64_t reference(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial);
+typedef uint64_t reference(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial);
 
-static uint64_t reference_unscale(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_unscale(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
     (void)partial;
     uint64_t max = 0;
@@ -143,7 +143,7 @@ static uint64_t reference_unscale(gsc_kind kind, void *x, size_t n, double facto
     return max;
 }
 
-static uint64_t reference_check(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_check(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
     void *copy = malloc(n * size_of(kind) + 1);
     memcpy(copy, x, n * size_of(kind));
@@ -153,14 +153,14 @@ static uint64_t reference_check(gsc_kind kind, void *x, size_t n, double factor,
 }
 
 /* Of float64 the upper half. */
-static uint64_t upper(gsc_kind kind, uint64_t max) { return kind == GSC_F64 ? max >> 32 << 32 : max; }
+static uint64_t upper(gsc__kind kind, uint64_t max) { return kind == GSC_F64 ? max >> 32 << 32 : max; }
 
-static uint64_t reference_unscale_flag(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_unscale_flag(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
     return upper(kind, reference_unscale(kind, x, n, factor, partial));
 }
 
-static uint64_t reference_look(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_look(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
     (void)factor, (void)partial;
     uint64_t max = 0;
@@ -171,7 +171,7 @@ static uint64_t reference_look(gsc_kind kind, void *x, size_t n, double factor, 
     return upper(kind, max);
 }
 
-static uint64_t reference_norm(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial, int p)
+static uint64_t reference_norm(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial, int p)
 {
     uint64_t max = reference_check(kind, x, n, factor, NULL);
     double largest = value(kind, max), lanes[16] = {0};
@@ -190,19 +190,19 @@ static uint64_t reference_norm(gsc_kind kind, void *x, size_t n, double factor, 
     return max;
 }
 
-static uint64_t reference_norm1(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_norm1(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
     return reference_norm(kind, x, n, factor, partial, 1);
 }
 
-static uint64_t reference_norm2(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_norm2(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
     return reference_norm(kind, x, n, factor, partial, 2);
 }
 
-static uint64_t reference_count(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_count(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
-    *partial = (gsc_partial){.counts = {.first = n}};
+    *partial = (gsc__partial){.counts = {.first = n}};
     for (size_t i = 0; i < n; i++) {
         uint64_t y = magnitude(kind, product(kind, get_bits(kind, x, i), factor));
         partial->counts.infs += y == infinity_bits(kind);
@@ -213,7 +213,7 @@ static uint64_t reference_count(gsc_kind kind, void *x, size_t n, double factor,
     return 0;
 }
 
-static uint64_t reference_clamp(gsc_kind kind, void *x, size_t n, double factor, gsc_partial *partial)
+static uint64_t reference_clamp(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
     (void)partial;
     for (size_t i = 0; i < n; i++) {
@@ -231,7 +231,7 @@ typedef struct kernel {
     const char *name;
     size_t op; /* where in a table */
     reference *reference;
-    gsc_kind kind;
+    gsc__kind kind;
 } kernel;
 
 static bool has_partials(const kernel *k)
@@ -239,11 +239,11 @@ static bool has_partials(const kernel *k)
     return k->reference == reference_norm1 || k->reference == reference_norm2 || k->reference == reference_count;
 }
 
-#define KERNEL(op, kind) {#op "_" #kind, offsetof(gsc_kernel_table, op), reference_##op, GSC_##kind},
+#define KERNEL(op, kind) {#op "_" #kind, offsetof(gsc__kernel_table, op), reference_##op, GSC_##kind},
 
 static const double factors[] = {1.0, 0.5, 1.0 / 3.0, 1.0 / 65536.0, 65536.0, 0x1p-126, 3e38, 1.0 + 1e-9};
 
-static void compare(const gsc_kernel_table *table, const kernel *k, size_t n, size_t start, double factor, bool finite)
+static void compare(const gsc__kernel_table *table, const kernel *k, size_t n, size_t start, double factor, bool finite)
 {
     size_t size = size_of(k->kind), bytes = (n + start) * size + 2 * MARGIN;
     char *found = aligned_alloc(64, (bytes + 63) / 64 * 64), *expected = malloc(bytes);
@@ -252,9 +252,9 @@ static void compare(const gsc_kernel_table *table, const kernel *k, size_t n, si
     for (size_t i = 0; i < n; i++)
         set_bits(k->kind, found + MARGIN + start * size, i, some_bits(k->kind, &seed, finite));
     memcpy(expected, found, bytes);
-    gsc_partial partial = {.sums = {7, 7, 7}}, expected_partial = partial;
-    const gsc_run run = {found + MARGIN + start * size, n};
-    gsc_kernel *const *kernels = (gsc_kernel *const *)(const void *)((const char *)table + k->op);
+    gsc__partial partial = {.sums = {7, 7, 7}}, expected_partial = partial;
+    const gsc__run run = {found + MARGIN + start * size, n};
+    gsc__kernel *const *kernels = (gsc__kernel *const *)(const void *)((const char *)table + k->op);
     uint64_t max = kernels[k->kind](&run, 1, factor, has_partials(k) ? &partial : NULL);
     uint64_t expected_max = k->reference(k->kind, expected + MARGIN + start * size, n, factor, &expected_partial);
     bool same = memcmp(found, expected, bytes) == 0 && max == expected_max;
@@ -284,8 +284,8 @@ static double factor_for(const kernel *k, size_t which)
 static void test_every_length_and_start(void **state)
 {
     (void)state;
-    const gsc_kernel_table *table;
-    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++)
+    const gsc__kernel_table *table;
+    for (size_t isa = 0; (table = gsc__kernels_present(isa)) != NULL; isa++)
         for (size_t k = 0; k < KERNELS; k++)
             for (size_t n = 0; n <= LONGEST; n++)
                 for (size_t start = 0; start < WIDEST * 2 / size_of(kernels[k].kind); start++)
@@ -295,8 +295,8 @@ static void test_every_length_and_start(void **state)
 static void test_long_runs(void **state)
 {
     (void)state;
-    const gsc_kernel_table *table;
-    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++)
+    const gsc__kernel_table *table;
+    for (size_t isa = 0; (table = gsc__kernels_present(isa)) != NULL; isa++)
         for (size_t k = 0; k < KERNELS; k++)
             for (size_t which = 0; which < FACTORS; which++) {
                 compare(table, &kernels[k], LARGE, which, factor_for(&kernels[k], which), true);
@@ -308,15 +308,15 @@ static void test_all_16_bit_patterns(void **state)
 {
     (void)state;
     uint16_t *found = malloc(0x10000 * sizeof *found), *expected = malloc(0x10000 * sizeof *expected);
-    const gsc_kernel_table *table;
-    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++)
+    const gsc__kernel_table *table;
+    for (size_t isa = 0; (table = gsc__kernels_present(isa)) != NULL; isa++)
         for (int kind = GSC_BF16; kind <= GSC_F16; kind++)
             for (size_t which = 0; which < FACTORS; which++) {
                 for (size_t i = 0; i < 0x10000; i++)
                     found[i] = expected[i] = (uint16_t)i;
-                const gsc_run run = {found, 0x10000};
+                const gsc__run run = {found, 0x10000};
                 table->unscale[kind](&run, 1, factors[which], NULL);
-                reference_unscale((gsc_kind)kind, expected, 0x10000, factors[which], NULL);
+                reference_unscale((gsc__kind)kind, expected, 0x10000, factors[which], NULL);
                 assert_memory_equal(found, expected, 0x10000 * sizeof *found);
             }
     free(found);
@@ -329,13 +329,13 @@ static void test_many_runs_in_one_call(void **state)
     (void)state;
     enum { RUNS = 9 };
     float data[RUNS][20];
-    gsc_run runs[RUNS];
-    gsc_partial partials[RUNS];
-    const gsc_kernel_table *table;
-    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++)
+    gsc__run runs[RUNS];
+    gsc__partial partials[RUNS];
+    const gsc__kernel_table *table;
+    for (size_t isa = 0; (table = gsc__kernels_present(isa)) != NULL; isa++)
         for (size_t peak = 0; peak < RUNS; peak++) {
             for (size_t k = 0; k < RUNS; k++) {
-                runs[k] = (gsc_run){data[k], 2 * k};
+                runs[k] = (gsc__run){data[k], 2 * k};
                 for (size_t i = 0; i < 20; i++)
                     data[k][i] = i < 2 * k ? 1.0f : 1e30f;
             }
@@ -353,16 +353,16 @@ static void test_many_runs_in_one_call(void **state)
 static void test_choice(void **state)
 {
     (void)state;
-    const gsc_kernel_table *best = gsc_kernels_present(0), *table, *last = best;
-    for (size_t isa = 0; (table = gsc_kernels_present(isa)) != NULL; isa++) {
-        assert_true(gsc_kernels_select(table->isa));
-        assert_ptr_equal(gsc_kernels(), table);
+    const gsc__kernel_table *best = gsc__kernels_present(0), *table, *last = best;
+    for (size_t isa = 0; (table = gsc__kernels_present(isa)) != NULL; isa++) {
+        assert_true(gsc__kernels_select(table->isa));
+        assert_ptr_equal(gsc__kernels(), table);
         last = table;
     }
-    assert_ptr_equal(last, &gsc_kernels_baseline);
-    assert_false(gsc_kernels_select("mmx"));
-    assert_ptr_equal(gsc_kernels(), last);
-    assert_true(gsc_kernels_select(best->isa));
+    assert_ptr_equal(last, &gsc__kernels_baseline);
+    assert_false(gsc__kernels_select("mmx"));
+    assert_ptr_equal(gsc__kernels(), last);
+    assert_true(gsc__kernels_select(best->isa));
 }
 
 int main(void)

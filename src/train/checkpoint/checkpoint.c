@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const gsc_checkpoint_files[GSC_FILES] = {"model.safetensors", "optimizer.safetensors", "scaler.json",
-                                                     "run.json"};
+const char *const gsc__checkpoint_files[GSC_FILES] = {"model.safetensors", "optimizer.safetensors", "scaler.json",
+                                                      "run.json"};
 
 /* One list of named things, whatever they are. */
 typedef struct named_list {
@@ -40,7 +40,7 @@ static gsc_status check_name(const char *function, const named_list *list, size_
         return GSC_OK;
     char what[64];
     snprintf(what, sizeof what, "%s[%zu].name", list->field, index);
-    gsc_status status = gsc_json_check_text(function, what, name);
+    gsc_status status = gsc__json_check_text(function, what, name);
     if (name && name[0] == '\0')
         status = gsc_fail(GSC_ERR_VALUE, "%s: %s is empty", function, what);
     for (size_t other = 0; name && other < index && status == GSC_OK; other++) /* the check has refused NULL */
@@ -63,7 +63,7 @@ static gsc_status check_list(const char *function, const named_list *list)
     return status;
 }
 
-gsc_status gsc_checkpoint_check(const char *function, const char *dir, const gsc_checkpoint *checkpoint)
+gsc_status gsc__checkpoint_check(const char *function, const char *dir, const gsc_checkpoint *checkpoint)
 {
     if (!dir || !checkpoint)
         return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", function, dir ? "checkpoint" : "dir");

@@ -48,23 +48,23 @@ static char *join(const char *dir, const char *subfolder, const char *name)
 }
 
 /* Takes over the folder, also on failure. */
-static gsc_status make_generation(const char *dir, const char *subfolder, int folder, gsc_generation *out)
+static gsc_status make_generation(const char *dir, const char *subfolder, int folder, gsc__generation *out)
 {
-    gsc_generation made = {.folder = folder};
+    gsc__generation made = {.folder = folder};
     bool complete = true;
     for (size_t i = 0; i < GSC_FILES; i++) {
-        made.paths[i] = join(dir, subfolder, gsc_checkpoint_files[i]);
+        made.paths[i] = join(dir, subfolder, gsc__checkpoint_files[i]);
         complete = complete && made.paths[i];
     }
     if (!complete) {
-        gsc_generation_close(&made);
+        gsc__generation_close(&made);
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", dir);
     }
     *out = made;
     return GSC_OK;
 }
 
-void gsc_generation_close(gsc_generation *generation)
+void gsc__generation_close(gsc__generation *generation)
 {
     for (size_t i = 0; i < GSC_FILES; i++)
         free(generation->paths[i]);
@@ -72,10 +72,10 @@ void gsc_generation_close(gsc_generation *generation)
 }
 
 /* Without the link, the folder itself: copies that followed links, or parts of them. */
-gsc_status gsc_generation_find(const char *dir, gsc_generation *out)
+gsc_status gsc__generation_find(const char *dir, gsc__generation *out)
 {
     int folder;
-    gsc_status status = gsc_folder_open(dir, &folder);
+    gsc_status status = gsc__folder_open(dir, &folder);
     if (status != GSC_OK)
         return status;
     int current = openat(folder, CURRENT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -111,13 +111,13 @@ static void empty(int folder)
 {
     char temporary[64];
     for (size_t i = 0; i < GSC_FILES; i++) {
-        snprintf(temporary, sizeof temporary, ".%s.tmp", gsc_checkpoint_files[i]);
-        unlinkat(folder, gsc_checkpoint_files[i], 0);
+        snprintf(temporary, sizeof temporary, ".%s.tmp", gsc__checkpoint_files[i]);
+        unlinkat(folder, gsc__checkpoint_files[i], 0);
         unlinkat(folder, temporary, 0);
     }
 }
 
-static gsc_status open_next(const char *dir, int folder, const char *name, gsc_generation *out)
+static gsc_status open_next(const char *dir, int folder, const char *name, gsc__generation *out)
 {
     if (mkdirat(folder, name, 0777) != 0 && errno != EEXIST)
         return link_error(dir, name, "the folder cannot be created");
@@ -135,7 +135,7 @@ static void unlock_and_close(int folder)
     close(folder);
 }
 
-static gsc_status lock_and_open(gsc_saving *saving)
+static gsc_status lock_and_open(gsc__saving *saving)
 {
     if (flock(saving->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return gsc_fail(GSC_ERR_IO, "%s: another process or thread is saving into this folder", saving->dir);
@@ -147,10 +147,10 @@ static gsc_status lock_and_open(gsc_saving *saving)
     return open_next(saving->dir, saving->folder, generations[saving->next], &saving->generation);
 }
 
-gsc_status gsc_saving_begin(const char *dir, gsc_saving *out)
+gsc_status gsc__saving_begin(const char *dir, gsc__saving *out)
 {
-    gsc_saving saving = {.dir = dir};
-    gsc_status status = gsc_folder_open(dir, &saving.folder);
+    gsc__saving saving = {.dir = dir};
+    gsc_status status = gsc__folder_open(dir, &saving.folder);
     if (status != GSC_OK)
         return status;
     status = lock_and_open(&saving);
@@ -162,7 +162,7 @@ gsc_status gsc_saving_begin(const char *dir, gsc_saving *out)
 }
 
 /* Makes `name` a link to `target`, in the place of whatever it was. */
-static gsc_status replace_link(const gsc_saving *saving, const char *target, const char *name)
+static gsc_status replace_link(const gsc__saving *saving, const char *target, const char *name)
 {
     if (unlinkat(saving->folder, TEMPORARY_LINK, 0) != 0 && errno != ENOENT)
         return link_error(saving->dir, TEMPORARY_LINK, "cannot be removed");
@@ -175,10 +175,10 @@ static gsc_status replace_link(const gsc_saving *saving, const char *target, con
 
 /* The links of the files' names: first the missing ones, so that they are there with the first checkpoint; once it is
  * in force, in the place of whatever else has such a name, too. Links of files that it does not have go. */
-static gsc_status link_files(const gsc_saving *saving, const bool present[GSC_FILES], bool in_force)
+static gsc_status link_files(const gsc__saving *saving, const bool present[GSC_FILES], bool in_force)
 {
     for (size_t i = 0; i < GSC_FILES; i++) {
-        const char *name = gsc_checkpoint_files[i];
+        const char *name = gsc__checkpoint_files[i];
         char wanted[64], text[64];
         snprintf(wanted, sizeof wanted, "%s/%s", CURRENT, name);
         const char *target = read_link(saving->folder, name, text, sizeof text);
@@ -194,20 +194,20 @@ static gsc_status link_files(const gsc_saving *saving, const bool present[GSC_FI
     return GSC_OK;
 }
 
-static gsc_status put_in_force(const gsc_saving *saving, const bool present[GSC_FILES])
+static gsc_status put_in_force(const gsc__saving *saving, const bool present[GSC_FILES])
 {
-    gsc_status status = gsc_folder_sync(saving->generation.folder, saving->dir);
+    gsc_status status = gsc__folder_sync(saving->generation.folder, saving->dir);
     if (status == GSC_OK)
         status = link_files(saving, present, false);
     if (status == GSC_OK)
         status =
-            gsc_folder_sync(saving->folder, saving->dir); /* the generation's own name, before a link leads to it */
+            gsc__folder_sync(saving->folder, saving->dir); /* the generation's own name, before a link leads to it */
     if (status == GSC_OK)
         status = replace_link(saving, generations[saving->next], CURRENT);
     return status;
 }
 
-gsc_status gsc_saving_finish(gsc_saving *saving, const bool present[GSC_FILES], gsc_status so_far)
+gsc_status gsc__saving_finish(gsc__saving *saving, const bool present[GSC_FILES], gsc_status so_far)
 {
     gsc_status status = so_far == GSC_OK ? put_in_force(saving, present) : so_far;
     if (status != GSC_OK) {
@@ -216,9 +216,9 @@ gsc_status gsc_saving_finish(gsc_saving *saving, const bool present[GSC_FILES], 
     } else {
         status = link_files(saving, present, true);
         if (status == GSC_OK)
-            status = gsc_folder_sync(saving->folder, saving->dir);
+            status = gsc__folder_sync(saving->folder, saving->dir);
     }
-    gsc_generation_close(&saving->generation);
+    gsc__generation_close(&saving->generation);
     unlock_and_close(saving->folder);
     return status;
 }

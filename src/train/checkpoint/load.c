@@ -16,10 +16,10 @@
 /* A checkpoint that is being loaded; zero: nothing of it yet. */
 typedef struct loading {
     const gsc_checkpoint *into;
-    gsc_file_sum sums[GSC_FILES];
-    gsc_mapping mappings[GSC_FILES];
+    gsc__file_sum sums[GSC_FILES];
+    gsc__mapping mappings[GSC_FILES];
     gsc_safetensors *model, *optimizer;
-    gsc_optim_tensors optims;
+    gsc__optim_tensors optims;
     gsc_scaler_state *states; /* of the scalers */
     json_t *run;
     char *run_text;
@@ -28,16 +28,16 @@ typedef struct loading {
 static void release(loading *l)
 {
     for (size_t i = 0; i < GSC_FILES; i++)
-        gsc_mapping_close(&l->mappings[i]);
+        gsc__mapping_close(&l->mappings[i]);
     gsc_safetensors_close(l->model);
     gsc_safetensors_close(l->optimizer);
-    gsc_optim_tensors_free(&l->optims);
+    gsc__optim_tensors_free(&l->optims);
     free(l->states);
     json_decref(l->run);
     free(l->run_text);
 }
 
-static gsc_status verify_file(const char *path, const gsc_mapping *mapping, const gsc_file_sum *sum)
+static gsc_status verify_file(const char *path, const gsc__mapping *mapping, const gsc__file_sum *sum)
 {
     if (mapping->size != sum->size)
         return gsc_fail(GSC_ERR_VALUE, "%s: has %zu bytes, %llu were saved; it is truncated or not of this checkpoint",
@@ -52,21 +52,21 @@ static gsc_status verify_file(const char *path, const gsc_mapping *mapping, cons
     return GSC_OK;
 }
 
-static gsc_status open_files(loading *l, const gsc_generation *generation)
+static gsc_status open_files(loading *l, const gsc__generation *generation)
 {
-    gsc_status status = gsc_run_read(generation, &l->run, l->sums);
+    gsc_status status = gsc__run_read(generation, &l->run, l->sums);
     for (size_t i = 0; i < GSC_FILE_RUN && status == GSC_OK; i++) {
         const char *path = generation->paths[i];
         if (!l->sums[i].present)
             continue;
-        status = gsc_mapping_open(generation->folder, gsc_checkpoint_files[i], path, &l->mappings[i]);
+        status = gsc__mapping_open(generation->folder, gsc__checkpoint_files[i], path, &l->mappings[i]);
         if (status == GSC_OK)
             status = verify_file(path, &l->mappings[i], &l->sums[i]);
     }
     return status;
 }
 
-static gsc_status check_present(const loading *l, const gsc_generation *generation)
+static gsc_status check_present(const loading *l, const gsc__generation *generation)
 {
     const size_t wanted[GSC_FILE_RUN] = {l->into->tensor_count, l->into->optim_count, l->into->scaler_count};
     for (size_t i = 0; i < GSC_FILE_RUN; i++)
@@ -78,23 +78,23 @@ static gsc_status check_present(const loading *l, const gsc_generation *generati
 
 /* "F32 [2, 3]" */
 typedef struct tensor_text {
-    char text[sizeof(gsc_shape_text) + 32];
+    char text[sizeof(gsc__shape_text) + 32];
 } tensor_text;
 
 static tensor_text print_tensor(const DLTensor *tensor)
 {
     tensor_text out;
-    const char *dtype = gsc_safetensors_dtype_of(tensor->dtype)->name;
+    const char *dtype = gsc__safetensors_dtype_of(tensor->dtype)->name;
     if (tensor->ndim > GSC_TENSOR_MAX_DIMS)
         snprintf(out.text, sizeof out.text, "%s of %d dimensions", dtype, (int)tensor->ndim);
     else
-        snprintf(out.text, sizeof out.text, "%s %s", dtype, gsc_shape_print(tensor->ndim, tensor->shape).text);
+        snprintf(out.text, sizeof out.text, "%s %s", dtype, gsc__shape_print(tensor->ndim, tensor->shape).text);
     return out;
 }
 
 static bool is_alike(const DLTensor *a, const DLTensor *b)
 {
-    return gsc_safetensors_dtype_of(a->dtype) == gsc_safetensors_dtype_of(b->dtype) && a->ndim == b->ndim &&
+    return gsc__safetensors_dtype_of(a->dtype) == gsc__safetensors_dtype_of(b->dtype) && a->ndim == b->ndim &&
            (a->ndim == 0 || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0);
 }
 
@@ -126,10 +126,10 @@ static gsc_status match(const char *path, const gsc_safetensors *file, const gsc
 
 static gsc_status check_tensors(const gsc_named_tensor *tensors, size_t n)
 {
-    gsc_safetensors_plan plan;
-    gsc_status status = gsc_safetensors_plan_create(LOAD, tensors, n, NULL, 0, &plan);
+    gsc__safetensors_plan plan;
+    gsc_status status = gsc__safetensors_plan_create(LOAD, tensors, n, NULL, 0, &plan);
     if (status == GSC_OK)
-        gsc_safetensors_plan_free(&plan);
+        gsc__safetensors_plan_free(&plan);
     return status;
 }
 
@@ -138,9 +138,9 @@ static void copy(const gsc_safetensors *file, const gsc_named_tensor *tensors, s
     for (size_t i = 0; i < n; i++) {
         const DLTensor *saved = gsc_safetensors_find(file, tensors[i].name);
         int64_t bytes = 0;
-        gsc_safetensors_bytes(gsc_safetensors_dtype_of(saved->dtype), saved->ndim, saved->shape, &bytes);
+        gsc__safetensors_bytes(gsc__safetensors_dtype_of(saved->dtype), saved->ndim, saved->shape, &bytes);
         if (bytes > 0)
-            memcpy(gsc_elements(tensors[i].tensor), gsc_elements(saved), (size_t)bytes);
+            memcpy(gsc__elements(tensors[i].tensor), gsc__elements(saved), (size_t)bytes);
     }
 }
 
@@ -149,11 +149,11 @@ static gsc_status read_model(loading *l, const char *path)
     const gsc_checkpoint *into = l->into;
     gsc_status status = check_tensors(into->tensors, into->tensor_count);
     if (status == GSC_OK)
-        status = gsc_safetensors_open_mapping(path, &l->mappings[GSC_FILE_MODEL], &l->model);
+        status = gsc__safetensors_open_mapping(path, &l->mappings[GSC_FILE_MODEL], &l->model);
     return status == GSC_OK ? match(path, l->model, into->tensors, into->tensor_count) : status;
 }
 
-static gsc_status match_kinds(const char *path, const gsc_safetensors *file, const gsc_optim_tensors *optims)
+static gsc_status match_kinds(const char *path, const gsc_safetensors *file, const gsc__optim_tensors *optims)
 {
     for (size_t i = 0; i < optims->kind_count; i++) {
         const gsc_metadata *own = &optims->kinds[i];
@@ -169,11 +169,11 @@ static gsc_status read_optims(loading *l, const char *path)
 {
     const gsc_named_optim *optims = l->into->optims;
     size_t n = l->into->optim_count;
-    gsc_status status = gsc_optim_tensors_create(LOAD, optims, n, &l->optims);
+    gsc_status status = gsc__optim_tensors_create(LOAD, optims, n, &l->optims);
     if (status == GSC_OK)
         status = check_tensors(l->optims.tensors, l->optims.count);
     if (status == GSC_OK)
-        status = gsc_safetensors_open_mapping(path, &l->mappings[GSC_FILE_OPTIMIZER], &l->optimizer);
+        status = gsc__safetensors_open_mapping(path, &l->mappings[GSC_FILE_OPTIMIZER], &l->optimizer);
     if (status == GSC_OK)
         status = match_kinds(path, l->optimizer, &l->optims);
     if (status == GSC_OK)
@@ -181,28 +181,28 @@ static gsc_status read_optims(loading *l, const char *path)
     if (status != GSC_OK)
         return status;
     copy(l->optimizer, l->optims.tensors, l->optims.scalar_count); /* into memory of ours */
-    return gsc_optim_tensors_check(path, &l->optims, optims, n);
+    return gsc__optim_tensors_check(path, &l->optims, optims, n);
 }
 
 static gsc_status read_scalers(loading *l, const char *path)
 {
-    const gsc_mapping *mapping = &l->mappings[GSC_FILE_SCALER];
+    const gsc__mapping *mapping = &l->mappings[GSC_FILE_SCALER];
     l->states = calloc(l->into->scaler_count, sizeof *l->states);
     if (!l->states)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
-    return gsc_scalers_parse(path, mapping->data ? (const char *)mapping->data : "", mapping->size, l->into->scalers,
-                             l->into->scaler_count, l->states);
+    return gsc__scalers_parse(path, mapping->data ? (const char *)mapping->data : "", mapping->size, l->into->scalers,
+                              l->into->scaler_count, l->states);
 }
 
 /* Into memory of free()'s. */
 static gsc_status print_run(const json_t *run, char **out)
 {
     size_t size;
-    *out = gsc_json_print(run, GSC_JSON_REALS, &size);
+    *out = gsc__json_print(run, GSC_JSON_REALS, &size);
     return *out ? GSC_OK : gsc_fail(GSC_ERR_MEMORY, "run.json: out of memory");
 }
 
-static gsc_status read_all(loading *l, const gsc_generation *generation)
+static gsc_status read_all(loading *l, const gsc__generation *generation)
 {
     gsc_status status = open_files(l, generation);
     if (status == GSC_OK)
@@ -236,7 +236,7 @@ static gsc_status apply_scalers(const gsc_checkpoint *into, gsc_scaler_state *st
     return status;
 }
 
-static gsc_status apply(const loading *l, const gsc_generation *generation)
+static gsc_status apply(const loading *l, const gsc__generation *generation)
 {
     const gsc_checkpoint *into = l->into;
     gsc_status status = apply_scalers(into, l->states);
@@ -244,16 +244,16 @@ static gsc_status apply(const loading *l, const gsc_generation *generation)
         return gsc_fail(status, "%s: %s", generation->paths[GSC_FILE_SCALER], gsc_last_error());
     copy(l->model, into->tensors, into->tensor_count);
     copy(l->optimizer, l->optims.tensors + l->optims.scalar_count, l->optims.count - l->optims.scalar_count);
-    gsc_optim_tensors_apply(&l->optims, into->optims, into->optim_count);
+    gsc__optim_tensors_apply(&l->optims, into->optims, into->optim_count);
     return GSC_OK;
 }
 
 static gsc_status load(const char *dir, const gsc_checkpoint *into, char **run)
 {
-    gsc_status status = gsc_checkpoint_check(LOAD, dir, into);
-    gsc_generation generation;
+    gsc_status status = gsc__checkpoint_check(LOAD, dir, into);
+    gsc__generation generation;
     if (status == GSC_OK)
-        status = gsc_generation_find(dir, &generation);
+        status = gsc__generation_find(dir, &generation);
     if (status != GSC_OK)
         return status;
     loading l = {.into = into};
@@ -265,15 +265,15 @@ static gsc_status load(const char *dir, const gsc_checkpoint *into, char **run)
         l.run_text = NULL;
     }
     release(&l);
-    gsc_generation_close(&generation);
+    gsc__generation_close(&generation);
     return status;
 }
 
 gsc_status gsc_checkpoint_load(const char *dir, const gsc_checkpoint *into, char **run)
 {
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = load(dir, into, run);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return status;
 }
 
@@ -281,27 +281,27 @@ static gsc_status read_run(const char *dir, char **run)
 {
     if (!dir || !run)
         return gsc_fail(GSC_ERR_VALUE, "gsc_checkpoint_read_run: %s is NULL", dir ? "run" : "dir");
-    gsc_generation generation;
-    gsc_status status = gsc_generation_find(dir, &generation);
+    gsc__generation generation;
+    gsc_status status = gsc__generation_find(dir, &generation);
     if (status != GSC_OK)
         return status;
-    gsc_file_sum sums[GSC_FILES];
+    gsc__file_sum sums[GSC_FILES];
     json_t *read = NULL;
     char *text;
-    status = gsc_run_read(&generation, &read, sums);
+    status = gsc__run_read(&generation, &read, sums);
     if (status == GSC_OK)
         status = print_run(read, &text);
     if (status == GSC_OK)
         *run = text;
     json_decref(read);
-    gsc_generation_close(&generation);
+    gsc__generation_close(&generation);
     return status;
 }
 
 gsc_status gsc_checkpoint_read_run(const char *dir, char **run)
 {
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = read_run(dir, run);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return status;
 }

@@ -50,21 +50,21 @@ static char *make_param_key(const gsc_named_optim *named, size_t param, const ch
 }
 
 /* Takes over the key. */
-static bool add(gsc_optim_tensors *out, char *key, DLTensor *tensor)
+static bool add(gsc__optim_tensors *out, char *key, DLTensor *tensor)
 {
     if (key)
         out->tensors[out->count++] = (gsc_named_tensor){key, tensor};
     return key != NULL;
 }
 
-static bool add_scalar(gsc_optim_tensors *out, char *key, DLTensor scalar)
+static bool add_scalar(gsc__optim_tensors *out, char *key, DLTensor scalar)
 {
     DLTensor *tensor = &out->scalars[out->scalar_count++];
     *tensor = scalar;
     return add(out, key, tensor);
 }
 
-static bool add_scalars(gsc_optim_tensors *out, const gsc_named_optim *named, double *rates, int64_t *groups,
+static bool add_scalars(gsc__optim_tensors *out, const gsc_named_optim *named, double *rates, int64_t *groups,
                         int64_t *steps)
 {
     const DLDevice cpu = {kDLCPU, 0};
@@ -82,7 +82,7 @@ static bool add_scalars(gsc_optim_tensors *out, const gsc_named_optim *named, do
     return done;
 }
 
-static bool add_states(gsc_optim_tensors *out, const gsc_named_optim *named)
+static bool add_states(gsc__optim_tensors *out, const gsc_named_optim *named)
 {
     bool done = true;
     const char *state;
@@ -92,7 +92,7 @@ static bool add_states(gsc_optim_tensors *out, const gsc_named_optim *named)
     return done;
 }
 
-static bool add_kind(gsc_optim_tensors *out, const gsc_named_optim *named)
+static bool add_kind(gsc__optim_tensors *out, const gsc_named_optim *named)
 {
     char *key = make_key(named->name, "", "optimizer");
     if (key)
@@ -100,7 +100,7 @@ static bool add_kind(gsc_optim_tensors *out, const gsc_named_optim *named)
     return key != NULL;
 }
 
-static bool allocate(gsc_optim_tensors *out, size_t n, totals all)
+static bool allocate(gsc__optim_tensors *out, size_t n, totals all)
 {
     out->tensors = calloc(n + all.params + all.states + 1, sizeof *out->tensors);
     out->kinds = calloc(n + 1, sizeof *out->kinds);
@@ -111,9 +111,9 @@ static bool allocate(gsc_optim_tensors *out, size_t n, totals all)
     return out->tensors && out->kinds && out->scalars && out->rates && out->steps && out->groups;
 }
 
-gsc_status gsc_optim_tensors_create(const char *who, const gsc_named_optim *optims, size_t n, gsc_optim_tensors *out)
+gsc_status gsc__optim_tensors_create(const char *who, const gsc_named_optim *optims, size_t n, gsc__optim_tensors *out)
 {
-    gsc_optim_tensors made = {0};
+    gsc__optim_tensors made = {0};
     bool done = allocate(&made, n, count(optims, n));
     double *rates = made.rates;
     int64_t *steps = made.steps;
@@ -125,14 +125,14 @@ gsc_status gsc_optim_tensors_create(const char *who, const gsc_named_optim *opti
     for (size_t o = 0; done && o < n; o++)
         done = add_states(&made, &optims[o]);
     if (!done) {
-        gsc_optim_tensors_free(&made);
+        gsc__optim_tensors_free(&made);
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", who);
     }
     *out = made;
     return GSC_OK;
 }
 
-void gsc_optim_tensors_free(gsc_optim_tensors *tensors)
+void gsc__optim_tensors_free(gsc__optim_tensors *tensors)
 {
     for (size_t i = 0; i < tensors->count; i++)
         free((void *)(uintptr_t)tensors->tensors[i].name);
@@ -144,25 +144,25 @@ void gsc_optim_tensors_free(gsc_optim_tensors *tensors)
     free(tensors->rates);
     free(tensors->steps);
     free(tensors->groups);
-    *tensors = (gsc_optim_tensors){0};
+    *tensors = (gsc__optim_tensors){0};
 }
 
-gsc_status gsc_optim_tensors_check(const char *who, const gsc_optim_tensors *tensors, const gsc_named_optim *optims,
-                                   size_t n)
+gsc_status gsc__optim_tensors_check(const char *who, const gsc__optim_tensors *tensors, const gsc_named_optim *optims,
+                                    size_t n)
 {
     const double *rate = tensors->rates;
     const int64_t *step = tensors->steps;
     gsc_status status = GSC_OK;
     for (size_t o = 0; o < n; o++) {
         for (size_t g = 0; g < gsc_optim_group_count(optims[o].optim) && status == GSC_OK; g++)
-            status = gsc_optim_check_lr(who, g, *rate++);
+            status = gsc__optim_check_lr(who, g, *rate++);
         for (size_t p = 0; p < gsc_optim_param_count(optims[o].optim) && status == GSC_OK; p++)
-            status = gsc_optim_check_step_count(who, p, *step++);
+            status = gsc__optim_check_step_count(who, p, *step++);
     }
     return status;
 }
 
-void gsc_optim_tensors_apply(const gsc_optim_tensors *tensors, const gsc_named_optim *optims, size_t n)
+void gsc__optim_tensors_apply(const gsc__optim_tensors *tensors, const gsc_named_optim *optims, size_t n)
 {
     const double *rate = tensors->rates;
     const int64_t *step = tensors->steps;

@@ -34,7 +34,7 @@ static crc_text print_crc(uint32_t crc)
 static bool sum_object(const json_t *object, crc_text *out)
 {
     size_t size;
-    char *text = gsc_json_print(object, JSON_COMPACT | JSON_SORT_KEYS | GSC_JSON_REALS, &size);
+    char *text = gsc__json_print(object, JSON_COMPACT | JSON_SORT_KEYS | GSC_JSON_REALS, &size);
     if (!text)
         return false;
     *out = print_crc((uint32_t)crc32_z(crc32_z(0, NULL, 0), (const Bytef *)text, size));
@@ -42,14 +42,14 @@ static bool sum_object(const json_t *object, crc_text *out)
     return true;
 }
 
-static json_t *describe_files(const gsc_file_sum sums[GSC_FILES])
+static json_t *describe_files(const gsc__file_sum sums[GSC_FILES])
 {
     json_t *files = json_object();
     for (size_t i = 0; files && i < GSC_FILES; i++) {
         if (!sums[i].present)
             continue;
         json_t *sum = json_pack("{s:I, s:s}", "bytes", (json_int_t)sums[i].size, "crc32", print_crc(sums[i].crc).text);
-        if (json_object_set_new(files, gsc_checkpoint_files[i], sum) != 0) {
+        if (json_object_set_new(files, gsc__checkpoint_files[i], sum) != 0) {
             json_decref(files);
             return NULL;
         }
@@ -57,7 +57,7 @@ static json_t *describe_files(const gsc_file_sum sums[GSC_FILES])
     return files;
 }
 
-char *gsc_run_print(json_t *run, const gsc_file_sum sums[GSC_FILES], size_t *size)
+char *gsc__run_print(json_t *run, const gsc__file_sum sums[GSC_FILES], size_t *size)
 {
     char *text = NULL;
     crc_text crc;
@@ -66,23 +66,23 @@ char *gsc_run_print(json_t *run, const gsc_file_sum sums[GSC_FILES], size_t *siz
         json_object_set_new(root, "version", json_integer(VERSION)) == 0 &&
         json_object_set_new(root, "files", describe_files(sums)) == 0 && json_object_set(root, "run", run) == 0 &&
         sum_object(root, &crc) && json_object_set_new(root, "crc32", json_string(crc.text)) == 0)
-        text = gsc_json_print(root, JSON_INDENT(2) | GSC_JSON_REALS, size);
+        text = gsc__json_print(root, JSON_INDENT(2) | GSC_JSON_REALS, size);
     json_decref(root);
     return text;
 }
 
-gsc_status gsc_run_check(const char *who, json_t *run)
+gsc_status gsc__run_check(const char *who, json_t *run)
 {
-    const gsc_file_sum none[GSC_FILES] = {0};
+    const gsc__file_sum none[GSC_FILES] = {0};
     size_t size;
-    char *text = gsc_run_print(run, none, &size);
+    char *text = gsc__run_print(run, none, &size);
     if (!text)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", who);
     json_t *again = NULL;
     gsc_status status =
         size > MAX_SIZE - SIZE_OF_SUMS
             ? gsc_fail(GSC_ERR_VALUE, "%s: has %zu bytes, allowed are about %d", who, size, (int)MAX_SIZE)
-            : gsc_json_parse(who, text, size, &again);
+            : gsc__json_parse(who, text, size, &again);
     json_decref(again);
     free(text);
     return status;
@@ -117,25 +117,25 @@ static gsc_status verify_format(const char *path, const json_t *root)
     return GSC_OK;
 }
 
-static gsc_status read_sums(const char *path, const json_t *files, gsc_file_sum sums[GSC_FILES])
+static gsc_status read_sums(const char *path, const json_t *files, gsc__file_sum sums[GSC_FILES])
 {
     for (size_t i = 0; i < GSC_FILES; i++) {
-        const json_t *entry = json_object_get(files, gsc_checkpoint_files[i]);
+        const json_t *entry = json_object_get(files, gsc__checkpoint_files[i]);
         const char *crc = json_string_value(json_object_get(entry, "crc32"));
         const json_t *bytes = json_object_get(entry, "bytes");
-        sums[i] = (gsc_file_sum){.present = entry != NULL};
+        sums[i] = (gsc__file_sum){.present = entry != NULL};
         if (!entry)
             continue;
         if (!crc || !json_is_integer(bytes))
             return gsc_fail(GSC_ERR_VALUE, "%s: \"files\": \"%s\" lacks \"bytes\" or \"crc32\"", path,
-                            gsc_checkpoint_files[i]);
+                            gsc__checkpoint_files[i]);
         sums[i].size = (uint64_t)json_integer_value(bytes);
         sums[i].crc = (uint32_t)strtoul(crc, NULL, 16);
     }
     return GSC_OK;
 }
 
-static gsc_status read_root(const char *path, json_t *root, json_t **run, gsc_file_sum sums[GSC_FILES])
+static gsc_status read_root(const char *path, json_t *root, json_t **run, gsc__file_sum sums[GSC_FILES])
 {
     gsc_status status = verify_format(path, root);
     if (status == GSC_OK)
@@ -144,27 +144,27 @@ static gsc_status read_root(const char *path, json_t *root, json_t **run, gsc_fi
         status = read_sums(path, json_object_get(root, "files"), sums);
     json_t *own = json_object_get(root, "run");
     if (status == GSC_OK && !json_is_object(own))
-        status = gsc_fail(GSC_ERR_VALUE, "%s: \"run\" is %s, it must be an object", path, gsc_json_type(own));
+        status = gsc_fail(GSC_ERR_VALUE, "%s: \"run\" is %s, it must be an object", path, gsc__json_type(own));
     if (status == GSC_OK)
         *run = json_incref(own);
     return status;
 }
 
-gsc_status gsc_run_read(const gsc_generation *generation, json_t **run, gsc_file_sum sums[GSC_FILES])
+gsc_status gsc__run_read(const gsc__generation *generation, json_t **run, gsc__file_sum sums[GSC_FILES])
 {
     const char *path = generation->paths[GSC_FILE_RUN];
-    gsc_mapping mapping;
-    gsc_status status = gsc_mapping_open(generation->folder, gsc_checkpoint_files[GSC_FILE_RUN], path, &mapping);
+    gsc__mapping mapping;
+    gsc_status status = gsc__mapping_open(generation->folder, gsc__checkpoint_files[GSC_FILE_RUN], path, &mapping);
     if (status != GSC_OK)
         return gsc_fail(status, "%s; without it there is no checkpoint", gsc_last_error());
     json_t *root = NULL;
     if (mapping.size > MAX_SIZE)
         status = gsc_fail(GSC_ERR_VALUE, "%s: has %zu bytes, allowed are %d", path, mapping.size, (int)MAX_SIZE);
     else
-        status = gsc_json_parse(path, mapping.data ? (const char *)mapping.data : "", mapping.size, &root);
+        status = gsc__json_parse(path, mapping.data ? (const char *)mapping.data : "", mapping.size, &root);
     if (status == GSC_OK)
         status = read_root(path, root, run, sums);
     json_decref(root);
-    gsc_mapping_close(&mapping);
+    gsc__mapping_close(&mapping);
     return status;
 }

@@ -10,8 +10,8 @@
 
 typedef struct content {
     json_t *run;
-    gsc_safetensors_plan model, optimizer;
-    gsc_optim_tensors optims;
+    gsc__safetensors_plan model, optimizer;
+    gsc__optim_tensors optims;
     char *scaler, *run_text; /* of the JSON files; run.json's tells of the others and comes last */
     bool present[GSC_FILES];
 } content;
@@ -19,9 +19,9 @@ typedef struct content {
 static void release(content *c)
 {
     json_decref(c->run);
-    gsc_safetensors_plan_free(&c->model);
-    gsc_safetensors_plan_free(&c->optimizer);
-    gsc_optim_tensors_free(&c->optims);
+    gsc__safetensors_plan_free(&c->model);
+    gsc__safetensors_plan_free(&c->optimizer);
+    gsc__optim_tensors_free(&c->optims);
     free(c->scaler);
     free(c->run_text);
 }
@@ -29,10 +29,10 @@ static void release(content *c)
 static gsc_status prepare_run(content *c, const char *run)
 {
     const char *text = run ? run : "{}";
-    gsc_status status = gsc_json_parse(SAVE ": run", text, strlen(text), &c->run);
+    gsc_status status = gsc__json_parse(SAVE ": run", text, strlen(text), &c->run);
     if (status == GSC_OK && !json_is_object(c->run))
-        status = gsc_fail(GSC_ERR_VALUE, SAVE ": run is %s, it must be an object", gsc_json_type(c->run));
-    return status == GSC_OK ? gsc_run_check(SAVE ": run", c->run) : status;
+        status = gsc_fail(GSC_ERR_VALUE, SAVE ": run is %s, it must be an object", gsc__json_type(c->run));
+    return status == GSC_OK ? gsc__run_check(SAVE ": run", c->run) : status;
 }
 
 /* What other programs ask for: PyTorch's layout of the elements. */
@@ -46,50 +46,50 @@ static gsc_status prepare(const gsc_checkpoint *from, content *c)
     c->present[GSC_FILE_RUN] = true;
     gsc_status status = prepare_run(c, from->run);
     if (status == GSC_OK && c->present[GSC_FILE_MODEL])
-        status = gsc_safetensors_plan_create(SAVE, from->tensors, from->tensor_count, &model_metadata, 1, &c->model);
+        status = gsc__safetensors_plan_create(SAVE, from->tensors, from->tensor_count, &model_metadata, 1, &c->model);
     if (status == GSC_OK && c->present[GSC_FILE_OPTIMIZER])
-        status = gsc_optim_tensors_create(SAVE, from->optims, from->optim_count, &c->optims);
+        status = gsc__optim_tensors_create(SAVE, from->optims, from->optim_count, &c->optims);
     if (status == GSC_OK && c->present[GSC_FILE_OPTIMIZER])
-        status = gsc_safetensors_plan_create(SAVE ": state of the optimizers", c->optims.tensors, c->optims.count,
-                                             c->optims.kinds, c->optims.kind_count, &c->optimizer);
+        status = gsc__safetensors_plan_create(SAVE ": state of the optimizers", c->optims.tensors, c->optims.count,
+                                              c->optims.kinds, c->optims.kind_count, &c->optimizer);
     if (status == GSC_OK && c->present[GSC_FILE_SCALER]) {
-        c->scaler = gsc_scalers_print(from->scalers, from->scaler_count);
+        c->scaler = gsc__scalers_print(from->scalers, from->scaler_count);
         if (!c->scaler) /* all that can be wrong with a scaler's own state is that there is no memory for it */
             status = GSC_ERR_MEMORY;
     }
     return status;
 }
 
-static gsc_status write_text(gsc_file *file, const char *text)
+static gsc_status write_text(gsc__file *file, const char *text)
 {
-    gsc_status status = gsc_file_write(file, text, strlen(text));
-    return status == GSC_OK ? gsc_file_write(file, "\n", 1) : status;
+    gsc_status status = gsc__file_write(file, text, strlen(text));
+    return status == GSC_OK ? gsc__file_write(file, "\n", 1) : status;
 }
 
-static gsc_status write_content(const content *c, size_t which, gsc_file *file)
+static gsc_status write_content(const content *c, size_t which, gsc__file *file)
 {
     switch (which) {
-    case GSC_FILE_MODEL: return gsc_safetensors_plan_write(&c->model, file);
-    case GSC_FILE_OPTIMIZER: return gsc_safetensors_plan_write(&c->optimizer, file);
+    case GSC_FILE_MODEL: return gsc__safetensors_plan_write(&c->model, file);
+    case GSC_FILE_OPTIMIZER: return gsc__safetensors_plan_write(&c->optimizer, file);
     case GSC_FILE_SCALER: return write_text(file, c->scaler);
     default: return write_text(file, c->run_text);
     }
 }
 
-static gsc_status write_file(const content *c, size_t which, const gsc_generation *generation, gsc_file_sum *sum)
+static gsc_status write_file(const content *c, size_t which, const gsc__generation *generation, gsc__file_sum *sum)
 {
-    gsc_file file;
-    gsc_status status = gsc_file_create(generation->folder, generation->paths[which], &file);
+    gsc__file file;
+    gsc_status status = gsc__file_create(generation->folder, generation->paths[which], &file);
     if (status == GSC_OK)
-        status = gsc_file_finish(&file, write_content(c, which, &file));
+        status = gsc__file_finish(&file, write_content(c, which, &file));
     if (status == GSC_OK)
-        *sum = (gsc_file_sum){.present = true, .size = file.size, .crc = file.crc};
+        *sum = (gsc__file_sum){.present = true, .size = file.size, .crc = file.crc};
     return status;
 }
 
-static gsc_status write_all(content *c, const gsc_generation *generation)
+static gsc_status write_all(content *c, const gsc__generation *generation)
 {
-    gsc_file_sum sums[GSC_FILES] = {0};
+    gsc__file_sum sums[GSC_FILES] = {0};
     gsc_status status = GSC_OK;
     for (size_t i = 0; i < GSC_FILE_RUN && status == GSC_OK; i++)
         if (c->present[i])
@@ -97,7 +97,7 @@ static gsc_status write_all(content *c, const gsc_generation *generation)
     if (status != GSC_OK)
         return status;
     size_t size;
-    c->run_text = gsc_run_print(c->run, sums, &size);
+    c->run_text = gsc__run_print(c->run, sums, &size);
     if (!c->run_text)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", generation->paths[GSC_FILE_RUN]);
     return write_file(c, GSC_FILE_RUN, generation, &sums[GSC_FILE_RUN]);
@@ -105,23 +105,23 @@ static gsc_status write_all(content *c, const gsc_generation *generation)
 
 static gsc_status save(const char *dir, const gsc_checkpoint *checkpoint)
 {
-    gsc_status status = gsc_checkpoint_check(SAVE, dir, checkpoint);
+    gsc_status status = gsc__checkpoint_check(SAVE, dir, checkpoint);
     content c = {0};
-    gsc_saving saving;
+    gsc__saving saving;
     if (status == GSC_OK)
         status = prepare(checkpoint, &c);
     if (status == GSC_OK)
-        status = gsc_saving_begin(dir, &saving);
+        status = gsc__saving_begin(dir, &saving);
     if (status == GSC_OK)
-        status = gsc_saving_finish(&saving, c.present, write_all(&c, &saving.generation));
+        status = gsc__saving_finish(&saving, c.present, write_all(&c, &saving.generation));
     release(&c);
     return status;
 }
 
 gsc_status gsc_checkpoint_save(const char *dir, const gsc_checkpoint *checkpoint)
 {
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = save(dir, checkpoint);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return status;
 }

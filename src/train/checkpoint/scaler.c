@@ -19,7 +19,7 @@ static bool add_state(json_t *object, const gsc_named_scaler *named)
     if (!text)
         return false;
     json_t *state = NULL;
-    bool added = gsc_json_parse("scaler.json", text, strlen(text), &state) == GSC_OK;
+    bool added = gsc__json_parse("scaler.json", text, strlen(text), &state) == GSC_OK;
     free(text);
     if (added && json_object_set_new(object, named->name, state) != 0) {
         gsc_fail(GSC_ERR_MEMORY, "scaler.json: out of memory");
@@ -28,7 +28,7 @@ static bool add_state(json_t *object, const gsc_named_scaler *named)
     return added;
 }
 
-char *gsc_scalers_print(const gsc_named_scaler *scalers, size_t n)
+char *gsc__scalers_print(const gsc_named_scaler *scalers, size_t n)
 {
     if (n == 1)
         return print_state(scalers[0].scaler);
@@ -37,7 +37,7 @@ char *gsc_scalers_print(const gsc_named_scaler *scalers, size_t n)
     for (size_t i = 0; complete && i < n; i++)
         complete = add_state(object, &scalers[i]);
     size_t size;
-    char *text = complete ? gsc_json_print(object, JSON_INDENT(2) | GSC_JSON_REALS, &size) : NULL;
+    char *text = complete ? gsc__json_print(object, JSON_INDENT(2) | GSC_JSON_REALS, &size) : NULL;
     if (!text && (complete || !object))
         gsc_fail(GSC_ERR_MEMORY, "scaler.json: out of memory");
     json_decref(object);
@@ -47,7 +47,7 @@ char *gsc_scalers_print(const gsc_named_scaler *scalers, size_t n)
 static gsc_status parse_state(const char *path, const json_t *value, gsc_scaler_state *out)
 {
     size_t size;
-    char *text = gsc_json_print(value, GSC_JSON_REALS | JSON_ENCODE_ANY, &size);
+    char *text = gsc__json_print(value, GSC_JSON_REALS | JSON_ENCODE_ANY, &size);
     if (!text)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
     gsc_status status = gsc_scaler_state_from_json(text, out);
@@ -73,11 +73,11 @@ static gsc_status parse_states(const char *path, const json_t *root, const gsc_n
     return status;
 }
 
-gsc_status gsc_scalers_parse(const char *path, const char *text, size_t size, const gsc_named_scaler *scalers, size_t n,
-                             gsc_scaler_state *states)
+gsc_status gsc__scalers_parse(const char *path, const char *text, size_t size, const gsc_named_scaler *scalers,
+                              size_t n, gsc_scaler_state *states)
 {
     json_t *root;
-    gsc_status status = gsc_json_parse(path, text, size, &root);
+    gsc_status status = gsc__json_parse(path, text, size, &root);
     if (status != GSC_OK)
         return status;
     status = parse_states(path, root, scalers, n, states);

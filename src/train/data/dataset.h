@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dataset.h: what a loader needs to know of a data set. */
-#ifndef GSC_TRAIN_DATASET_H
-#define GSC_TRAIN_DATASET_H
+#ifndef GSC_TRAIN_DATA_DATASET_H
+#define GSC_TRAIN_DATA_DATASET_H
 
 #include <stdint.h>
 

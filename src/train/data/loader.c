@@ -155,7 +155,7 @@ size_t gsc_loader_next(gsc_loader *loader, const DLTensor **x, const DLTensor **
     }
     size_t left = loader->dataset->count - loader->position;
     size_t n = left < loader->batch ? left : loader->batch;
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     for (size_t row = 0; row < n; row++) {
         size_t place = loader->position + row;
         size_t example = loader->order ? (size_t)loader->order[place] : place;
@@ -164,7 +164,7 @@ size_t gsc_loader_next(gsc_loader *loader, const DLTensor **x, const DLTensor **
         else
             copy_classification(loader, row, example);
     }
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     loader->position += n;
     loader->x_shape[0] = loader->y_shape[0] = (int64_t)n;
     *x = n > 0 ? &loader->x : NULL;

@@ -14,8 +14,8 @@
 enum { SRC, WEIGHTS, BIAS, DST, SCRATCHPAD, ARGS };
 static const int arg_ids[ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
 
-struct gsc_dnnl_matmul {
-    gsc_gemm gemm;
+struct gsc__dnnl_matmul {
+    gsc__gemm gemm;
     uint64_t used;              /* the clock at its last use */
     dnnl_primitive_t primitive; /* NULL: oneDNN has none for this dtype here */
     size_t scratch_bytes;
@@ -127,10 +127,10 @@ static dnnl_status_t make_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t 
 
 #endif
 
-gsc_status gsc_dnnl_init(gsc_dnnl *dnnl)
+gsc_status gsc__dnnl_init(gsc__dnnl *dnnl)
 {
     dnnl_engine_t engine = NULL;
-    gsc_dnnl_matmul *matmuls = calloc(GSC_DNNL_MATMULS, sizeof *matmuls);
+    gsc__dnnl_matmul *matmuls = calloc(GSC_DNNL_MATMULS, sizeof *matmuls);
     if (!matmuls)
         return gsc_fail(GSC_ERR_MEMORY, "no memory for %d matrix products of oneDNN", (int)GSC_DNNL_MATMULS);
     dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
@@ -138,17 +138,17 @@ gsc_status gsc_dnnl_init(gsc_dnnl *dnnl)
         free(matmuls);
         return fail("creating a CPU engine", status);
     }
-    *dnnl = (gsc_dnnl){.engine = engine, .matmuls = matmuls};
+    *dnnl = (gsc__dnnl){.engine = engine, .matmuls = matmuls};
     return GSC_OK;
 }
 
-static void free_matmul(gsc_dnnl_matmul *matmul)
+static void free_matmul(gsc__dnnl_matmul *matmul)
 {
     dnnl_primitive_destroy(matmul->primitive);
-    *matmul = (gsc_dnnl_matmul){.primitive = NULL};
+    *matmul = (gsc__dnnl_matmul){.primitive = NULL};
 }
 
-void gsc_dnnl_free(gsc_dnnl *dnnl)
+void gsc__dnnl_free(gsc__dnnl *dnnl)
 {
     for (int i = 0; i < dnnl->count; i++)
         free_matmul(&dnnl->matmuls[i]);
@@ -156,7 +156,7 @@ void gsc_dnnl_free(gsc_dnnl *dnnl)
     dnnl_engine_destroy(dnnl->engine);
 }
 
-static dnnl_status_t make_operand_descs(const gsc_gemm *g, memory_desc desc[ARGS], int *made)
+static dnnl_status_t make_operand_descs(const gsc__gemm *g, memory_desc desc[ARGS], int *made)
 {
     dnnl_data_type_t type = g->kind == GSC_KIND_F32 ? dnnl_f32 : g->kind == GSC_KIND_BF16 ? dnnl_bf16 : dnnl_f16;
     const struct {
@@ -181,7 +181,7 @@ static bool names_optimised(const_dnnl_primitive_desc_t pd)
            !strstr(name, "ref");
 }
 
-static dnnl_status_t make_primitive(gsc_dnnl_matmul *matmul, dnnl_engine_t engine, const memory_desc desc[ARGS],
+static dnnl_status_t make_primitive(gsc__dnnl_matmul *matmul, dnnl_engine_t engine, const memory_desc desc[ARGS],
                                     const_dnnl_primitive_attr_t attr)
 {
     dnnl_primitive_desc_t pd = NULL;
@@ -199,9 +199,9 @@ static dnnl_status_t make_primitive(gsc_dnnl_matmul *matmul, dnnl_engine_t engin
     return status;
 }
 
-static gsc_status make_matmul(gsc_dnnl_matmul *matmul, const gsc_gemm *gemm, dnnl_engine_t engine)
+static gsc_status make_matmul(gsc__dnnl_matmul *matmul, const gsc__gemm *gemm, dnnl_engine_t engine)
 {
-    *matmul = (gsc_dnnl_matmul){.gemm = *gemm};
+    *matmul = (gsc__dnnl_matmul){.gemm = *gemm};
     memory_desc desc[ARGS];
     int made = 0;
     dnnl_primitive_attr_t attr = NULL;
@@ -222,7 +222,7 @@ static gsc_status make_matmul(gsc_dnnl_matmul *matmul, const gsc_gemm *gemm, dnn
     return fail("creating a matrix product", status);
 }
 
-static bool same(const gsc_gemm *a, const gsc_gemm *b)
+static bool same(const gsc__gemm *a, const gsc__gemm *b)
 {
     return a->kind == b->kind && a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b &&
            a->has_bias == b->has_bias && a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda &&
@@ -230,11 +230,11 @@ static bool same(const gsc_gemm *a, const gsc_gemm *b)
 }
 
 /* A free place, or that of the one not used for the longest time. */
-static gsc_dnnl_matmul *make_room(gsc_dnnl *dnnl)
+static gsc__dnnl_matmul *make_room(gsc__dnnl *dnnl)
 {
     if (dnnl->count < GSC_DNNL_MATMULS)
         return &dnnl->matmuls[dnnl->count++];
-    gsc_dnnl_matmul *oldest = &dnnl->matmuls[0];
+    gsc__dnnl_matmul *oldest = &dnnl->matmuls[0];
     for (int i = 1; i < dnnl->count; i++)
         if (dnnl->matmuls[i].used < oldest->used)
             oldest = &dnnl->matmuls[i];
@@ -242,17 +242,17 @@ static gsc_dnnl_matmul *make_room(gsc_dnnl *dnnl)
     return oldest;
 }
 
-const gsc_dnnl_matmul *gsc_dnnl_find(gsc_dnnl *dnnl, const gsc_gemm *gemm)
+const gsc__dnnl_matmul *gsc__dnnl_find(gsc__dnnl *dnnl, const gsc__gemm *gemm)
 {
     dnnl->clock++;
     for (int i = 0; i < dnnl->count; i++) {
-        gsc_dnnl_matmul *matmul = &dnnl->matmuls[i];
+        gsc__dnnl_matmul *matmul = &dnnl->matmuls[i];
         if (matmul->used > 0 && same(&matmul->gemm, gemm)) {
             matmul->used = dnnl->clock;
             return matmul;
         }
     }
-    gsc_dnnl_matmul *matmul = make_room(dnnl);
+    gsc__dnnl_matmul *matmul = make_room(dnnl);
     int threads = hold_openmp();
     gsc_status status = make_matmul(matmul, gemm, dnnl->engine);
     release_openmp(threads);
@@ -262,11 +262,11 @@ const gsc_dnnl_matmul *gsc_dnnl_find(gsc_dnnl *dnnl, const gsc_gemm *gemm)
     return matmul;
 }
 
-bool gsc_dnnl_is_optimised(const gsc_dnnl_matmul *matmul) { return matmul->optimised; }
+bool gsc__dnnl_is_optimised(const gsc__dnnl_matmul *matmul) { return matmul->optimised; }
 
-size_t gsc_dnnl_scratch_bytes(const gsc_dnnl_matmul *matmul) { return matmul->scratch_bytes; }
+size_t gsc__dnnl_scratch_bytes(const gsc__dnnl_matmul *matmul) { return matmul->scratch_bytes; }
 
-static dnnl_status_t execute(const gsc_dnnl *dnnl, const gsc_dnnl_matmul *matmul, void *const handles[ARGS])
+static dnnl_status_t execute(const gsc__dnnl *dnnl, const gsc__dnnl_matmul *matmul, void *const handles[ARGS])
 {
     dnnl_exec_arg_t args[ARGS];
     int count = 0;
@@ -293,8 +293,8 @@ static dnnl_status_t execute(const gsc_dnnl *dnnl, const gsc_dnnl_matmul *matmul
     return status;
 }
 
-gsc_status gsc_dnnl_run(const gsc_dnnl *dnnl, const gsc_dnnl_matmul *matmul, const void *a, const void *b,
-                        const void *bias, void *c, void *scratch)
+gsc_status gsc__dnnl_run(const gsc__dnnl *dnnl, const gsc__dnnl_matmul *matmul, const void *a, const void *b,
+                         const void *bias, void *c, void *scratch)
 {
     if (!matmul->primitive)
         return fail("finding a matrix product for this processor", dnnl_unimplemented);

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dnnl.h: matrix products through oneDNN, version 2 and 3 alike. Nothing else includes oneDNN's headers. */
-#ifndef GSC_TRAIN_DNNL_H
-#define GSC_TRAIN_DNNL_H
+#ifndef GSC_TRAIN_DNNL_DNNL_H
+#define GSC_TRAIN_DNNL_DNNL_H
 
 #include "train/tensor/tensor.h"
 
 /* C [m, n] = A [m, k] times B [k, n], plus bias [n] to each row; all of one dtype. Rows of what is stored start lda,
  * ldb, ldc elements apart; a transposed operand is stored the other way round ([k, m], [n, k]). m, n, k > 0. */
-typedef struct gsc_gemm {
-    gsc_tensor_kind kind; /* float32, bfloat16 or float16 */
+typedef struct gsc__gemm {
+    gsc__tensor_kind kind; /* float32, bfloat16 or float16 */
     bool transpose_a, transpose_b, has_bias;
     int64_t m, n, k;
     int64_t lda, ldb, ldc;
-} gsc_gemm;
+} gsc__gemm;
 
-typedef struct gsc_dnnl_matmul gsc_dnnl_matmul;
+typedef struct gsc__dnnl_matmul gsc__dnnl_matmul;
 
-/* oneDNN's objects of one tape, which belongs to one thread at a time. All zero until gsc_dnnl_init. */
-typedef struct gsc_dnnl {
+/* oneDNN's objects of one tape, which belongs to one thread at a time. All zero until gsc__dnnl_init. */
+typedef struct gsc__dnnl {
     void *engine;
-    gsc_dnnl_matmul *matmuls; /* those used of late, GSC_DNNL_MATMULS at most */
+    gsc__dnnl_matmul *matmuls; /* those used of late, GSC_DNNL_MATMULS at most */
     int count;
     uint64_t clock;
-} gsc_dnnl;
+} gsc__dnnl;
 
 enum { GSC_DNNL_MATMULS = 64 };
 
-gsc_status gsc_dnnl_init(gsc_dnnl *dnnl);
-void gsc_dnnl_free(gsc_dnnl *dnnl);
+gsc_status gsc__dnnl_init(gsc__dnnl *dnnl);
+void gsc__dnnl_free(gsc__dnnl *dnnl);
 
 /* The primitive for this product, made when it is first asked for. NULL with a message on failure. Those found by the
  * latest GSC_DNNL_MATMULS calls stay valid. */
-const gsc_dnnl_matmul *gsc_dnnl_find(gsc_dnnl *dnnl, const gsc_gemm *gemm);
+const gsc__dnnl_matmul *gsc__dnnl_find(gsc__dnnl *dnnl, const gsc__gemm *gemm);
 /* Whether oneDNN has it for this dtype and processor, and not as its plain reference loop. */
-bool gsc_dnnl_is_optimised(const gsc_dnnl_matmul *matmul);
+bool gsc__dnnl_is_optimised(const gsc__dnnl_matmul *matmul);
 /* Bytes of scratch memory that one run needs. */
-size_t gsc_dnnl_scratch_bytes(const gsc_dnnl_matmul *matmul);
+size_t gsc__dnnl_scratch_bytes(const gsc__dnnl_matmul *matmul);
 /* Computes on the calling thread alone, accumulating in float32. Several threads may run one primitive at a time, each
  * with its own scratch memory. */
-gsc_status gsc_dnnl_run(const gsc_dnnl *dnnl, const gsc_dnnl_matmul *matmul, const void *a, const void *b,
-                        const void *bias, void *c, void *scratch);
+gsc_status gsc__dnnl_run(const gsc__dnnl *dnnl, const gsc__dnnl_matmul *matmul, const void *a, const void *b,
+                         const void *bias, void *c, void *scratch);
 
 #endif

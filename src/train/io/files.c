@@ -22,13 +22,13 @@ static gsc_status io_error(const char *path, const char *what)
     return gsc_fail(GSC_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
 }
 
-const char *gsc_path_name(const char *path)
+const char *gsc__path_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-gsc_status gsc_folder_open(const char *path, int *out)
+gsc_status gsc__folder_open(const char *path, int *out)
 {
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
@@ -37,22 +37,22 @@ gsc_status gsc_folder_open(const char *path, int *out)
     return GSC_OK;
 }
 
-gsc_status gsc_folder_open_parent(const char *path, int *out)
+gsc_status gsc__folder_open_parent(const char *path, int *out)
 {
-    const char *name = gsc_path_name(path);
+    const char *name = gsc__path_name(path);
     if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return gsc_fail(GSC_ERR_VALUE, "\"%s\" does not end in the name of a file", path);
     if (name == path)
-        return gsc_folder_open(".", out);
+        return gsc__folder_open(".", out);
     char *parent = strndup(path, (size_t)(name - path));
     if (!parent)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
-    gsc_status status = gsc_folder_open(parent, out);
+    gsc_status status = gsc__folder_open(parent, out);
     free(parent);
     return status;
 }
 
-gsc_status gsc_folder_sync(int folder, const char *path)
+gsc_status gsc__folder_sync(int folder, const char *path)
 {
     if (fsync(folder) == 0 || errno == EINVAL) /* EINVAL: a file system that syncs no folders */
         return GSC_OK;
@@ -69,7 +69,7 @@ static bool is_named(int descriptor, int folder, const char *name)
 
 /* Opens the temporary file and locks it, so that two writers of one file do not mix their bytes. One that got its name
  * between our opening and locking it is finished, not ours: then again. */
-static gsc_status open_temporary(gsc_file *file)
+static gsc_status open_temporary(gsc__file *file)
 {
     for (;;) {
         int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
@@ -85,12 +85,12 @@ static gsc_status open_temporary(gsc_file *file)
     }
 }
 
-gsc_status gsc_file_create(int folder, const char *path, gsc_file *out)
+gsc_status gsc__file_create(int folder, const char *path, gsc__file *out)
 {
     static const char before[] = ".", after[] = ".tmp";
-    const char *name = gsc_path_name(path);
+    const char *name = gsc__path_name(path);
     size_t size = strlen(name) + sizeof before + sizeof after;
-    gsc_file file = {.folder = folder, .path = path, .temporary = malloc(size), .crc = (uint32_t)crc32_z(0, NULL, 0)};
+    gsc__file file = {.folder = folder, .path = path, .temporary = malloc(size), .crc = (uint32_t)crc32_z(0, NULL, 0)};
     if (!file.temporary)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
     snprintf(file.temporary, size, "%s%s%s", before, name, after);
@@ -101,11 +101,11 @@ gsc_status gsc_file_create(int folder, const char *path, gsc_file *out)
     }
     *out = file;
     if (ftruncate(file.descriptor, 0) != 0)
-        return gsc_file_finish(out, io_error(path, "a temporary file beside it cannot be emptied"));
+        return gsc__file_finish(out, io_error(path, "a temporary file beside it cannot be emptied"));
     return GSC_OK;
 }
 
-gsc_status gsc_file_write(gsc_file *file, const void *data, size_t size)
+gsc_status gsc__file_write(gsc__file *file, const void *data, size_t size)
 {
     const uint8_t *bytes = data;
     for (size_t done = 0; done < size;) {
@@ -122,16 +122,16 @@ gsc_status gsc_file_write(gsc_file *file, const void *data, size_t size)
     return GSC_OK;
 }
 
-static gsc_status publish(gsc_file *file)
+static gsc_status publish(gsc__file *file)
 {
     if (fsync(file->descriptor) != 0)
         return io_error(file->path, "cannot be synced");
-    if (renameat(file->folder, file->temporary, file->folder, gsc_path_name(file->path)) != 0)
+    if (renameat(file->folder, file->temporary, file->folder, gsc__path_name(file->path)) != 0)
         return io_error(file->path, "cannot be given its name");
     return GSC_OK;
 }
 
-gsc_status gsc_file_finish(gsc_file *file, gsc_status so_far)
+gsc_status gsc__file_finish(gsc__file *file, gsc_status so_far)
 {
     gsc_status status = so_far == GSC_OK ? publish(file) : so_far;
     if (status != GSC_OK)
@@ -141,7 +141,7 @@ gsc_status gsc_file_finish(gsc_file *file, gsc_status so_far)
     return status;
 }
 
-static gsc_status map(int descriptor, const char *path, gsc_mapping *out)
+static gsc_status map(int descriptor, const char *path, gsc__mapping *out)
 {
     struct stat about;
     if (fstat(descriptor, &about) != 0)
@@ -150,7 +150,7 @@ static gsc_status map(int descriptor, const char *path, gsc_mapping *out)
         return gsc_fail(GSC_ERR_IO, "%s: is not a regular file", path);
     if ((uint64_t)about.st_size > (uint64_t)PTRDIFF_MAX)
         return gsc_fail(GSC_ERR_MEMORY, "%s: its %lld bytes do not fit in memory", path, (long long)about.st_size);
-    gsc_mapping mapping = {.size = (size_t)about.st_size};
+    gsc__mapping mapping = {.size = (size_t)about.st_size};
     if (mapping.size > 0) {
         void *data = mmap(NULL, mapping.size, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (data == MAP_FAILED && errno == ENOMEM)
@@ -163,7 +163,7 @@ static gsc_status map(int descriptor, const char *path, gsc_mapping *out)
     return GSC_OK;
 }
 
-gsc_status gsc_mapping_open(int folder, const char *name, const char *path, gsc_mapping *out)
+gsc_status gsc__mapping_open(int folder, const char *name, const char *path, gsc__mapping *out)
 {
     /* Without O_NONBLOCK the open of a pipe would wait for a writer before it can be refused. */
     int descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -174,9 +174,9 @@ gsc_status gsc_mapping_open(int folder, const char *name, const char *path, gsc_
     return status;
 }
 
-void gsc_mapping_close(gsc_mapping *mapping)
+void gsc__mapping_close(gsc__mapping *mapping)
 {
     if (mapping->data)
         munmap((void *)(uintptr_t)mapping->data, mapping->size);
-    *mapping = (gsc_mapping){0};
+    *mapping = (gsc__mapping){0};
 }

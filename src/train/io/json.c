@@ -32,7 +32,7 @@ static void leave_default_environment(const environment *e)
         freelocale(e->own);
 }
 
-gsc_status gsc_json_parse(const char *who, const char *text, size_t size, json_t **out)
+gsc_status gsc__json_parse(const char *who, const char *text, size_t size, json_t **out)
 {
     json_error_t error;
     const environment e = enter_default_environment();
@@ -61,7 +61,7 @@ static char *print(const json_t *value, size_t flags, size_t *size)
     return text;
 }
 
-char *gsc_json_print(const json_t *value, size_t flags, size_t *size)
+char *gsc__json_print(const json_t *value, size_t flags, size_t *size)
 {
     const environment e = enter_default_environment();
     char *text = print(value, flags, size);
@@ -69,7 +69,7 @@ char *gsc_json_print(const json_t *value, size_t flags, size_t *size)
     return text;
 }
 
-const char *gsc_json_type(const json_t *value)
+const char *gsc__json_type(const json_t *value)
 {
     if (!value)
         return "missing";
@@ -123,7 +123,7 @@ static bool is_utf8(const char *text)
     return true;
 }
 
-gsc_status gsc_json_check_text(const char *who, const char *what, const char *text)
+gsc_status gsc__json_check_text(const char *who, const char *what, const char *text)
 {
     if (!text)
         return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", who, what);

@@ -15,7 +15,7 @@ enum { BOOLEAN = 6 }; /* DLPack's kDLBool, which older headers lack */
     }
 
 /* Ranks are the Python package's, so that files come out equal. */
-static const gsc_safetensors_dtype dtypes[] = {
+static const gsc__safetensors_dtype dtypes[] = {
     {"BOOL", {BOOLEAN, 8, 1}, 1, 1},
     UNSUPPORTED("F4"),
     UNSUPPORTED("F6_E2M3"),
@@ -40,7 +40,7 @@ static const gsc_safetensors_dtype dtypes[] = {
 
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
-const gsc_safetensors_dtype *gsc_safetensors_dtype_named(const char *name)
+const gsc__safetensors_dtype *gsc__safetensors_dtype_named(const char *name)
 {
     for (size_t i = 0; i < DTYPES; i++)
         if (strcmp(name, dtypes[i].name) == 0)
@@ -48,7 +48,7 @@ const gsc_safetensors_dtype *gsc_safetensors_dtype_named(const char *name)
     return NULL;
 }
 
-const gsc_safetensors_dtype *gsc_safetensors_dtype_of(DLDataType dtype)
+const gsc__safetensors_dtype *gsc__safetensors_dtype_of(DLDataType dtype)
 {
     for (size_t i = 0; i < DTYPES; i++)
         if (dtypes[i].size > 0 && dtype.code == dtypes[i].dtype.code && dtype.bits == dtypes[i].dtype.bits &&
@@ -57,7 +57,7 @@ const gsc_safetensors_dtype *gsc_safetensors_dtype_of(DLDataType dtype)
     return NULL;
 }
 
-bool gsc_safetensors_bytes(const gsc_safetensors_dtype *dtype, int32_t ndim, const int64_t *shape, int64_t *bytes)
+bool gsc__safetensors_bytes(const gsc__safetensors_dtype *dtype, int32_t ndim, const int64_t *shape, int64_t *bytes)
 {
     int64_t product = (int64_t)dtype->size;
     for (int32_t d = 0; d < ndim; d++)

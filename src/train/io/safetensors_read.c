@@ -12,13 +12,13 @@
 typedef struct entry {
     const char *name;
     DLTensor tensor;
-    const gsc_safetensors_dtype *dtype;
+    const gsc__safetensors_dtype *dtype;
     int64_t begin, end; /* within the data */
 } entry;
 
 struct gsc_safetensors {
     const char *path; /* borrowed while opening */
-    gsc_mapping mapping;
+    gsc__mapping mapping;
     json_t *header; /* owns names and metadata */
     const uint8_t *data;
     int64_t data_size;
@@ -58,14 +58,14 @@ static gsc_status read_header(gsc_safetensors *file)
         return gsc_fail(GSC_ERR_VALUE, "%s: the header is no JSON object: it does not begin with {", path);
     file->data = file->mapping.data + GSC_SAFETENSORS_LENGTH + length;
     file->data_size = (int64_t)(size - GSC_SAFETENSORS_LENGTH - length);
-    return gsc_json_parse(path, text, (size_t)length, &file->header);
+    return gsc__json_parse(path, text, (size_t)length, &file->header);
 }
 
 static gsc_status read_metadata(gsc_safetensors *file, json_t *metadata)
 {
     if (!json_is_object(metadata))
         return gsc_fail(GSC_ERR_VALUE, "%s: %s is %s, it must be an object", file->path, GSC_SAFETENSORS_METADATA,
-                        gsc_json_type(metadata));
+                        gsc__json_type(metadata));
     file->metadata = calloc(json_object_size(metadata) + 1, sizeof *file->metadata);
     if (!file->metadata)
         return out_of_memory(file);
@@ -75,7 +75,7 @@ static gsc_status read_metadata(gsc_safetensors *file, json_t *metadata)
     {
         if (!json_is_string(value))
             return gsc_fail(GSC_ERR_VALUE, "%s: %s: \"%s\" is %s, it must be a string", file->path,
-                            GSC_SAFETENSORS_METADATA, key, gsc_json_type(value));
+                            GSC_SAFETENSORS_METADATA, key, gsc__json_type(value));
         file->metadata[file->metadata_count++] = (gsc_metadata){key, json_string_value(value)};
     }
     return GSC_OK;
@@ -91,7 +91,7 @@ static gsc_status read_dtype(const gsc_safetensors *file, entry *e, const json_t
     if (!json_is_string(value))
         return bad_field(file, e, "dtype", value ? "is no string" : "is missing");
     const char *name = json_string_value(value);
-    e->dtype = gsc_safetensors_dtype_named(name);
+    e->dtype = gsc__safetensors_dtype_named(name);
     if (!e->dtype)
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\": dtype is \"%s\", which the format does not have", file->path,
                         e->name, name);
@@ -139,7 +139,7 @@ static gsc_status read_place(const gsc_safetensors *file, entry *e, const json_t
             "%s: tensor \"%s\": data_offsets are %lld and %lld, they must rise and end within the %lld bytes "
             "of data that the file has; it is damaged or truncated",
             file->path, e->name, (long long)place[0], (long long)place[1], (long long)file->data_size);
-    if (!gsc_safetensors_bytes(e->dtype, e->tensor.ndim, e->tensor.shape, &bytes) || bytes != place[1] - place[0])
+    if (!gsc__safetensors_bytes(e->dtype, e->tensor.ndim, e->tensor.shape, &bytes) || bytes != place[1] - place[0])
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\": data_offsets give it %lld bytes, its shape and dtype do not",
                         file->path, e->name, (long long)(place[1] - place[0]));
     e->begin = place[0];
@@ -151,7 +151,7 @@ static gsc_status read_entry(const gsc_safetensors *file, entry *e, json_t *valu
 {
     if (!json_is_object(value))
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\" is %s, it must be an object", file->path, e->name,
-                        gsc_json_type(value));
+                        gsc__json_type(value));
     gsc_status status = read_dtype(file, e, json_object_get(value, "dtype"));
     if (status == GSC_OK)
         status = read_shape(file, e, json_object_get(value, "shape"), shapes);
@@ -278,16 +278,16 @@ static void sort_names(gsc_safetensors *file)
     qsort(file->by_name, file->count, sizeof *file->by_name, by_name);
 }
 
-gsc_status gsc_safetensors_open_mapping(const char *path, gsc_mapping *mapping, gsc_safetensors **out)
+gsc_status gsc__safetensors_open_mapping(const char *path, gsc__mapping *mapping, gsc_safetensors **out)
 {
     gsc_safetensors *file = calloc(1, sizeof *file);
     if (!file) {
-        gsc_mapping_close(mapping);
+        gsc__mapping_close(mapping);
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
     }
     file->path = path;
     file->mapping = *mapping;
-    *mapping = (gsc_mapping){0};
+    *mapping = (gsc__mapping){0};
     gsc_status status = read_header(file);
     if (status == GSC_OK)
         status = read_entries(file);
@@ -309,16 +309,16 @@ gsc_status gsc_safetensors_open(const char *path, gsc_safetensors **out)
 {
     if (!path || !out)
         return gsc_fail(GSC_ERR_VALUE, "gsc_safetensors_open: %s is NULL", path ? "out" : "path");
-    gsc_mapping mapping;
-    gsc_status status = gsc_mapping_open(AT_FDCWD, path, path, &mapping);
-    return status == GSC_OK ? gsc_safetensors_open_mapping(path, &mapping, out) : status;
+    gsc__mapping mapping;
+    gsc_status status = gsc__mapping_open(AT_FDCWD, path, path, &mapping);
+    return status == GSC_OK ? gsc__safetensors_open_mapping(path, &mapping, out) : status;
 }
 
 void gsc_safetensors_close(gsc_safetensors *file)
 {
     if (!file)
         return;
-    gsc_mapping_close(&file->mapping);
+    gsc__mapping_close(&file->mapping);
     json_decref(file->header);
     free(file->entries);
     free(file->by_name);

@@ -9,7 +9,7 @@
 
 static gsc_status out_of_memory(const char *who) { return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", who); }
 
-static gsc_status check_sizes(const char *who, gsc_safetensors_item *item)
+static gsc_status check_sizes(const char *who, gsc__safetensors_item *item)
 {
     const DLTensor *tensor = item->tensor;
     if (tensor->ndim < 0 || (tensor->ndim > 0 && !tensor->shape))
@@ -19,13 +19,13 @@ static gsc_status check_sizes(const char *who, gsc_safetensors_item *item)
         if (tensor->shape[d] < 0)
             return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\" has shape[%d] %lld, allowed are 0 and more", who,
                             item->name, (int)d, (long long)tensor->shape[d]);
-    if (!gsc_safetensors_bytes(item->dtype, tensor->ndim, tensor->shape, &item->bytes))
+    if (!gsc__safetensors_bytes(item->dtype, tensor->ndim, tensor->shape, &item->bytes))
         return gsc_fail(GSC_ERR_VALUE, "%s: the sizes of tensor \"%s\" multiply to more bytes than memory can hold",
                         who, item->name);
     return GSC_OK;
 }
 
-static gsc_status check_tensor(const char *who, gsc_safetensors_item *item)
+static gsc_status check_tensor(const char *who, gsc__safetensors_item *item)
 {
     const DLTensor *tensor = item->tensor;
     if (!tensor)
@@ -33,7 +33,7 @@ static gsc_status check_tensor(const char *who, gsc_safetensors_item *item)
     if (tensor->device.device_type != kDLCPU)
         return gsc_fail(GSC_ERR_DEVICE, "%s: tensor \"%s\" is on DLPack device type %d; copy it to the CPU", who,
                         item->name, (int)tensor->device.device_type);
-    item->dtype = gsc_safetensors_dtype_of(tensor->dtype);
+    item->dtype = gsc__safetensors_dtype_of(tensor->dtype);
     if (!item->dtype)
         return gsc_fail(GSC_ERR_VALUE,
                         "%s: tensor \"%s\" has dtype code %d, bits %d, lanes %d, which a file cannot hold; allowed are "
@@ -42,32 +42,32 @@ static gsc_status check_tensor(const char *who, gsc_safetensors_item *item)
     gsc_status status = check_sizes(who, item);
     if (status != GSC_OK)
         return status;
-    if (item->bytes > 0 && !gsc_is_compact(tensor))
+    if (item->bytes > 0 && !gsc__is_compact(tensor))
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\" is strided; give a compact row-major copy", who, item->name);
     if (item->bytes > 0 && !tensor->data)
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\" has elements but no data", who, item->name);
     return GSC_OK;
 }
 
-static gsc_status check_named(const char *who, const gsc_named_tensor *named, gsc_safetensors_item *item)
+static gsc_status check_named(const char *who, const gsc_named_tensor *named, gsc__safetensors_item *item)
 {
-    gsc_status status = gsc_json_check_text(who, "a tensor's name", named->name);
+    gsc_status status = gsc__json_check_text(who, "a tensor's name", named->name);
     if (status == GSC_OK && strcmp(named->name, GSC_SAFETENSORS_METADATA) == 0)
         status = gsc_fail(GSC_ERR_VALUE, "%s: no tensor may be named \"%s\"", who, named->name);
-    *item = (gsc_safetensors_item){.name = named->name, .tensor = named->tensor};
+    *item = (gsc__safetensors_item){.name = named->name, .tensor = named->tensor};
     return status == GSC_OK ? check_tensor(who, item) : status;
 }
 
 static int by_rank_and_name(const void *left, const void *right)
 {
-    const gsc_safetensors_item *a = left, *b = right;
+    const gsc__safetensors_item *a = left, *b = right;
     if (a->dtype != b->dtype)
         return a->dtype > b->dtype ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
 /* The header's entry of a tensor whose data begins at `begin`. NULL: no memory. */
-static json_t *describe(const gsc_safetensors_item *item, int64_t begin)
+static json_t *describe(const gsc__safetensors_item *item, int64_t begin)
 {
     json_t *shape = json_array();
     bool done = shape != NULL;
@@ -90,9 +90,9 @@ static gsc_status add_metadata(const char *who, json_t *header, const gsc_metada
     }
     gsc_status status = GSC_OK;
     for (size_t i = 0; i < m && status == GSC_OK; i++) {
-        status = gsc_json_check_text(who, "a metadata key", metadata[i].key);
+        status = gsc__json_check_text(who, "a metadata key", metadata[i].key);
         if (status == GSC_OK)
-            status = gsc_json_check_text(who, "a metadata value", metadata[i].value);
+            status = gsc__json_check_text(who, "a metadata value", metadata[i].value);
         if (status == GSC_OK && json_object_get(entries, metadata[i].key))
             status = gsc_fail(GSC_ERR_VALUE, "%s: two entries of metadata have the key \"%s\"", who, metadata[i].key);
         if (status == GSC_OK && json_object_set_new(entries, metadata[i].key, json_string(metadata[i].value)) != 0)
@@ -102,11 +102,11 @@ static gsc_status add_metadata(const char *who, json_t *header, const gsc_metada
     return status;
 }
 
-static gsc_status add_tensors(const char *who, json_t *header, const gsc_safetensors_plan *plan)
+static gsc_status add_tensors(const char *who, json_t *header, const gsc__safetensors_plan *plan)
 {
     int64_t begin = 0;
     for (size_t i = 0; i < plan->count; i++) {
-        const gsc_safetensors_item *item = &plan->items[i];
+        const gsc__safetensors_item *item = &plan->items[i];
         if (json_object_get(header, item->name))
             return gsc_fail(GSC_ERR_VALUE, "%s: two tensors are named \"%s\"", who, item->name);
         if (item->bytes > INT64_MAX - begin)
@@ -119,10 +119,10 @@ static gsc_status add_tensors(const char *who, json_t *header, const gsc_safeten
 }
 
 /* The header's length, the header, and spaces up to an aligned beginning of the data. */
-static gsc_status print_head(const char *who, const json_t *header, gsc_safetensors_plan *plan)
+static gsc_status print_head(const char *who, const json_t *header, gsc__safetensors_plan *plan)
 {
     size_t size;
-    char *text = gsc_json_print(header, JSON_COMPACT, &size);
+    char *text = gsc__json_print(header, JSON_COMPACT, &size);
     if (!text)
         return out_of_memory(who);
     size_t padded = (size + GSC_SAFETENSORS_ALIGNMENT - 1) / GSC_SAFETENSORS_ALIGNMENT * GSC_SAFETENSORS_ALIGNMENT;
@@ -142,7 +142,7 @@ static gsc_status print_head(const char *who, const json_t *header, gsc_safetens
     return head ? GSC_OK : out_of_memory(who);
 }
 
-static gsc_status plan_items(const char *who, const gsc_named_tensor *tensors, gsc_safetensors_plan *plan)
+static gsc_status plan_items(const char *who, const gsc_named_tensor *tensors, gsc__safetensors_plan *plan)
 {
     plan->items = calloc(plan->count + 1, sizeof *plan->items);
     if (!plan->items)
@@ -156,12 +156,12 @@ static gsc_status plan_items(const char *who, const gsc_named_tensor *tensors, g
     return GSC_OK;
 }
 
-gsc_status gsc_safetensors_plan_create(const char *who, const gsc_named_tensor *tensors, size_t n,
-                                       const gsc_metadata *metadata, size_t m, gsc_safetensors_plan *out)
+gsc_status gsc__safetensors_plan_create(const char *who, const gsc_named_tensor *tensors, size_t n,
+                                        const gsc_metadata *metadata, size_t m, gsc__safetensors_plan *out)
 {
     if ((n > 0 && !tensors) || (m > 0 && !metadata))
         return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", who, n > 0 && !tensors ? "tensors" : "metadata");
-    gsc_safetensors_plan plan = {.count = n};
+    gsc__safetensors_plan plan = {.count = n};
     json_t *header = json_object();
     gsc_status status = header ? plan_items(who, tensors, &plan) : out_of_memory(who);
     if (status == GSC_OK)
@@ -174,34 +174,34 @@ gsc_status gsc_safetensors_plan_create(const char *who, const gsc_named_tensor *
     if (status == GSC_OK)
         *out = plan;
     else
-        gsc_safetensors_plan_free(&plan);
+        gsc__safetensors_plan_free(&plan);
     return status;
 }
 
-void gsc_safetensors_plan_free(gsc_safetensors_plan *plan)
+void gsc__safetensors_plan_free(gsc__safetensors_plan *plan)
 {
     free(plan->items);
     free(plan->head);
-    *plan = (gsc_safetensors_plan){0};
+    *plan = (gsc__safetensors_plan){0};
 }
 
-gsc_status gsc_safetensors_plan_write(const gsc_safetensors_plan *plan, gsc_file *file)
+gsc_status gsc__safetensors_plan_write(const gsc__safetensors_plan *plan, gsc__file *file)
 {
-    gsc_status status = gsc_file_write(file, plan->head, plan->head_size);
+    gsc_status status = gsc__file_write(file, plan->head, plan->head_size);
     for (size_t i = 0; i < plan->count && status == GSC_OK; i++)
         if (plan->items[i].bytes > 0)
-            status = gsc_file_write(file, gsc_elements(plan->items[i].tensor), (size_t)plan->items[i].bytes);
+            status = gsc__file_write(file, gsc__elements(plan->items[i].tensor), (size_t)plan->items[i].bytes);
     return status;
 }
 
-static gsc_status write_into(int folder, const char *path, const gsc_safetensors_plan *plan)
+static gsc_status write_into(int folder, const char *path, const gsc__safetensors_plan *plan)
 {
-    gsc_file file;
-    gsc_status status = gsc_file_create(folder, path, &file);
+    gsc__file file;
+    gsc_status status = gsc__file_create(folder, path, &file);
     if (status == GSC_OK)
-        status = gsc_file_finish(&file, gsc_safetensors_plan_write(plan, &file));
+        status = gsc__file_finish(&file, gsc__safetensors_plan_write(plan, &file));
     if (status == GSC_OK)
-        status = gsc_folder_sync(folder, path);
+        status = gsc__folder_sync(folder, path);
     return status;
 }
 
@@ -210,16 +210,16 @@ gsc_status gsc_safetensors_write(const char *path, const gsc_named_tensor *tenso
 {
     if (!path)
         return gsc_fail(GSC_ERR_VALUE, "gsc_safetensors_write: path is NULL");
-    gsc_safetensors_plan plan;
-    gsc_status status = gsc_safetensors_plan_create(path, tensors, n, metadata, m, &plan);
+    gsc__safetensors_plan plan;
+    gsc_status status = gsc__safetensors_plan_create(path, tensors, n, metadata, m, &plan);
     if (status != GSC_OK)
         return status;
     int folder;
-    status = gsc_folder_open_parent(path, &folder);
+    status = gsc__folder_open_parent(path, &folder);
     if (status == GSC_OK) {
         status = write_into(folder, path, &plan);
         close(folder);
     }
-    gsc_safetensors_plan_free(&plan);
+    gsc__safetensors_plan_free(&plan);
     return status;
 }

@@ -87,12 +87,12 @@ char *gsc_scaler_state_to_json(const gsc_scaler_state *state)
 {
     if (check_writable(state) != GSC_OK)
         return NULL;
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     json_t *object = json_object();
     size_t size;
-    char *text = object && set_state(object, state) ? gsc_json_print(object, GSC_JSON_REALS, &size) : NULL;
+    char *text = object && set_state(object, state) ? gsc__json_print(object, GSC_JSON_REALS, &size) : NULL;
     json_decref(object);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     if (!text)
         gsc_fail(GSC_ERR_MEMORY, TO_JSON ": out of memory");
     return text;
@@ -104,7 +104,7 @@ static gsc_status find_number(const json_t *object, const char *key, const json_
     if (!*value)
         return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is missing", key);
     if (!json_is_number(*value))
-        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %s, it must be a number", key, gsc_json_type(*value));
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %s, it must be a number", key, gsc__json_type(*value));
     return GSC_OK;
 }
 
@@ -217,7 +217,7 @@ static gsc_status get_extras(const json_t *object, gsc_scaler_state *state)
 static gsc_status read_object(const json_t *object, gsc_scaler_state *state)
 {
     if (!json_is_object(object))
-        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": the text is %s, it must be an object", gsc_json_type(object));
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": the text is %s, it must be an object", gsc__json_type(object));
     if (json_object_size(object) == 0)
         return GSC_OK;
     gsc_status status = get_required(object, state);
@@ -228,14 +228,14 @@ gsc_status gsc_scaler_state_from_json(const char *text, gsc_scaler_state *out)
 {
     if (!text || !out)
         return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is NULL", text ? "out" : "text");
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_scaler_state state = {0};
     json_t *object = NULL;
-    gsc_status status = gsc_json_parse(FROM_JSON, text, strlen(text), &object);
+    gsc_status status = gsc__json_parse(FROM_JSON, text, strlen(text), &object);
     if (status == GSC_OK)
         status = read_object(object, &state);
     json_decref(object);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     if (status == GSC_OK)
         *out = state;
     return status;

@@ -94,9 +94,9 @@ static gsc_status init_linear(gsc_module *module, int64_t in_features, int64_t o
     gsc_status status = create_param("weight", 2, (int64_t[]){out_features, in_features}, &module->own[0]);
     if (!status && module->param_count == 2)
         status = create_param("bias", 1, &out_features, &module->own[1]);
-    gsc_fpenv caller = gsc_fpenv_enter();
-    double bound = gsc_fpenv_pin(1 / sqrt(gsc_fpenv_pin((double)in_features)));
-    gsc_fpenv_leave(caller);
+    gsc__fpenv caller = gsc__fpenv_enter();
+    double bound = gsc__fpenv_pin(1 / sqrt(gsc__fpenv_pin((double)in_features)));
+    gsc__fpenv_leave(caller);
     gsc_random drawn = *random; /* advances only when all has worked */
     for (size_t i = 0; i < module->param_count && !status; i++) {
         module->params[i] = module->own[i];

@@ -13,7 +13,7 @@ static int64_t size_at(const gsc_tensor *tensor, int32_t ndim, int32_t d)
     return own < 0 ? 1 : tensor->shape[own];
 }
 
-gsc_status gsc_broadcast_shape(gsc_call *call)
+gsc_status gsc__broadcast_shape(gsc__call *call)
 {
     const gsc_tensor *a = call->in[0], *b = call->in[1];
     call->ndim = a->data.ndim > b->data.ndim ? a->data.ndim : b->data.ndim;
@@ -22,16 +22,16 @@ gsc_status gsc_broadcast_shape(gsc_call *call)
         if (size_a != size_b && size_a != 1 && size_b != 1)
             return gsc_fail(GSC_ERR_VALUE,
                             "%s: %s has shape %s, %s has %s; from the last dimension on, sizes must be equal or 1",
-                            call->op->name, call->op->operands[0], gsc_tensor_shape_text(a).text, call->op->operands[1],
-                            gsc_tensor_shape_text(b).text);
+                            call->op->name, call->op->operands[0], gsc__tensor_shape_text(a).text,
+                            call->op->operands[1], gsc__tensor_shape_text(b).text);
         call->shape[d] = size_a == 1 ? size_b : size_a;
     }
     return GSC_OK;
 }
 
-gsc_broadcast_view gsc_broadcast_view_of(const gsc_tensor *tensor, const gsc_tensor *result)
+gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_tensor *result)
 {
-    gsc_broadcast_view reversed = {.data = tensor->data.data, .kind = tensor->kind};
+    gsc__broadcast_view reversed = {.data = tensor->data.data, .kind = tensor->kind};
     int32_t n = 0;
     int64_t step = 1;
     for (int32_t d = result->data.ndim - 1; d >= 0; d--) {
@@ -47,7 +47,7 @@ gsc_broadcast_view gsc_broadcast_view_of(const gsc_tensor *tensor, const gsc_ten
         reversed.size[n] = size;
         reversed.stride[n++] = stride;
     }
-    gsc_broadcast_view view = reversed;
+    gsc__broadcast_view view = reversed;
     view.ndim = n;
     for (int32_t d = 0; d < n; d++) {
         view.size[d] = reversed.size[n - 1 - d];
@@ -57,20 +57,20 @@ gsc_broadcast_view gsc_broadcast_view_of(const gsc_tensor *tensor, const gsc_ten
 }
 
 /* Writes n copies of the element. */
-static void repeat(const gsc_broadcast_view *view, const void *element, size_t n, gsc_tensor_kind compute, void *out)
+static void repeat(const gsc__broadcast_view *view, const void *element, size_t n, gsc__tensor_kind compute, void *out)
 {
-    size_t size = gsc_tensor_kind_size(compute);
-    gsc_convert(view->kind, element, compute, out, 1);
+    size_t size = gsc__tensor_kind_size(compute);
+    gsc__convert(view->kind, element, compute, out, 1);
     for (size_t i = 1; i < n; i++)
         memcpy((char *)out + i * size, out, size);
 }
 
-const void *gsc_broadcast_load(const gsc_broadcast_view *view, size_t first, size_t n, gsc_tensor_kind compute,
-                               void *strip)
+const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__tensor_kind compute,
+                                void *strip)
 {
     int32_t inner = view->ndim - 1;
     if (view->ndim == 1 && view->stride[0] == 1 && view->kind == compute)
-        return gsc_at(compute, view->data, first);
+        return gsc__at(compute, view->data, first);
     for (size_t done = 0; done < n;) {
         size_t row = view->ndim > 0 ? (first + done) / (size_t)view->size[inner] : 0;
         size_t column = view->ndim > 0 ? (first + done) % (size_t)view->size[inner] : 0;
@@ -81,10 +81,10 @@ const void *gsc_broadcast_load(const gsc_broadcast_view *view, size_t first, siz
             offset += row % (size_t)view->size[d] * (size_t)view->stride[d];
             row /= (size_t)view->size[d];
         }
-        const void *source = gsc_at(view->kind, view->data, offset);
-        void *out = gsc_at_mutable(compute, strip, done);
+        const void *source = gsc__at(view->kind, view->data, offset);
+        void *out = gsc__at_mutable(compute, strip, done);
         if (view->ndim > 0 && view->stride[inner] == 1)
-            gsc_convert(view->kind, source, compute, out, run);
+            gsc__convert(view->kind, source, compute, out, run);
         else
             repeat(view, source, run, compute, out);
         done += run;
@@ -97,7 +97,7 @@ const void *gsc_broadcast_load(const gsc_broadcast_view *view, size_t first, siz
 enum { WIDTH = 256 };
 
 typedef struct broadcast_sum {
-    const gsc_broadcast_view *view;
+    const gsc__broadcast_view *view;
     const void *gradient;
     void *sums;
     int64_t step[GSC_TENSOR_MAX_DIMS]; /* of the view's dimensions in the gradient, which is compact */
@@ -108,7 +108,7 @@ typedef struct broadcast_sum {
 static void add_row(const broadcast_sum *job, size_t at, size_t n, double *acc)
 {
     double strip[GSC_STRIP];
-    const double *terms = gsc_load_f64(job->view->kind, job->gradient, at, n, strip);
+    const double *terms = gsc__load_f64(job->view->kind, job->gradient, at, n, strip);
     for (size_t j = 0; j < n; j++)
         acc[j] += terms[j];
 }
@@ -116,7 +116,7 @@ static void add_row(const broadcast_sum *job, size_t at, size_t n, double *acc)
 static void sum_task(void *ctx, size_t index)
 {
     const broadcast_sum *job = ctx;
-    const gsc_broadcast_view *view = job->view;
+    const gsc__broadcast_view *view = job->view;
     int32_t inner = view->ndim - 1;
     bool inner_summed = view->stride[inner] == 0;
     size_t row = index / job->tasks_per_row;
@@ -141,30 +141,30 @@ static void sum_task(void *ctx, size_t index)
             rest /= (size_t)view->size[d];
         }
         if (inner_summed)
-            acc[0] += gsc_sum_run(view->kind, job->gradient, at, (size_t)view->size[inner]);
+            acc[0] += gsc__sum_run(view->kind, job->gradient, at, (size_t)view->size[inner]);
         else
             add_row(job, at, width, acc);
     }
     size_t first = index / job->tasks_per_row * job->row + column;
-    gsc_convert(GSC_KIND_F64, acc, view->kind, gsc_at_mutable(view->kind, job->sums, first), width);
+    gsc__convert(GSC_KIND_F64, acc, view->kind, gsc__at_mutable(view->kind, job->sums, first), width);
 }
 
-gsc_status gsc_broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor,
-                             void *sums)
+gsc_status gsc__broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor,
+                              void *sums)
 {
     if (tensor->count == result->count) {
-        memcpy(sums, gradient, gsc_tensor_bytes(tensor));
+        memcpy(sums, gradient, gsc__tensor_bytes(tensor));
         return GSC_OK;
     }
     if (tensor->count == 0)
         return GSC_OK;
     if (result->count == 0) {
-        memset(sums, 0, gsc_tensor_bytes(tensor));
+        memset(sums, 0, gsc__tensor_bytes(tensor));
         return GSC_OK;
     }
     if (tensor->count == 1)
-        return gsc_sum_to_one(tape, tensor->kind, gradient, result->count, 1.0, sums);
-    gsc_broadcast_view view = gsc_broadcast_view_of(tensor, result);
+        return gsc__sum_to_one(tape, tensor->kind, gradient, result->count, 1.0, sums);
+    gsc__broadcast_view view = gsc__broadcast_view_of(tensor, result);
     broadcast_sum job = {.view = &view, .gradient = gradient, .sums = sums};
     int64_t step = 1;
     for (int32_t d = view.ndim - 1; d >= 0; d--) {

@@ -6,28 +6,28 @@
 #include "train/tape/op.h"
 
 /* Fills in call->ndim and call->shape from the shapes of inputs 0 and 1. */
-gsc_status gsc_broadcast_shape(gsc_call *call);
+gsc_status gsc__broadcast_shape(gsc__call *call);
 
 /* A tensor seen with the shape of a result that it is broadcast to. Neighbouring dimensions that the tensor is walked
  * through alike are merged; those of size 1 are dropped. */
-typedef struct gsc_broadcast_view {
+typedef struct gsc__broadcast_view {
     const void *data;
-    gsc_tensor_kind kind;
+    gsc__tensor_kind kind;
     int32_t ndim; /* 0: one element */
     int64_t size[GSC_TENSOR_MAX_DIMS];
     int64_t stride[GSC_TENSOR_MAX_DIMS]; /* in elements; 0: broadcast along it */
-} gsc_broadcast_view;
+} gsc__broadcast_view;
 
-gsc_broadcast_view gsc_broadcast_view_of(const gsc_tensor *tensor, const gsc_tensor *result);
+gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_tensor *result);
 
 /* Elements first … first + n - 1 of the view as `compute` (float32 or float64), n <= GSC_STRIP: where they are already
  * that and lie together, a pointer to them, else strip. */
-const void *gsc_broadcast_load(const gsc_broadcast_view *view, size_t first, size_t n, gsc_tensor_kind compute,
-                               void *strip);
+const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__tensor_kind compute,
+                                void *strip);
 
 /* Sums `gradient`, of the result's shape, over the dimensions that `tensor` was broadcast along: sums, of the tensor's
  * shape; both of the tensor's dtype. Adds in float64 and rounds once. */
-gsc_status gsc_broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor,
-                             void *sums);
+gsc_status gsc__broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor,
+                              void *sums);
 
 #endif

@@ -31,96 +31,96 @@ static const kernel tanh_gradient_kernel = {tanh_gradient_f32, tanh_gradient_f64
 
 typedef struct elementwise {
     kernel kernel;
-    gsc_broadcast_view a, b; /* b.data NULL: none */
-    void *out;               /* of the operands' dtype */
+    gsc__broadcast_view a, b; /* b.data NULL: none */
+    void *out;                /* of the operands' dtype */
     size_t n;
 } elementwise;
 
 static void elementwise_block(void *ctx, size_t block)
 {
     const elementwise *job = ctx;
-    gsc_tensor_kind kind = job->a.kind;
-    gsc_tensor_kind compute = kind == GSC_KIND_F64 ? GSC_KIND_F64 : GSC_KIND_F32;
+    gsc__tensor_kind kind = job->a.kind;
+    gsc__tensor_kind compute = kind == GSC_KIND_F64 ? GSC_KIND_F64 : GSC_KIND_F32;
     double strip_a[GSC_STRIP], strip_b[GSC_STRIP], strip_out[GSC_STRIP];
-    size_t end = block * GSC_BLOCK + gsc_block_length(job->n, block);
+    size_t end = block * GSC_BLOCK + gsc__block_length(job->n, block);
     for (size_t first = block * GSC_BLOCK; first < end; first += GSC_STRIP) {
         size_t n = end - first < GSC_STRIP ? end - first : GSC_STRIP;
-        const void *a = gsc_broadcast_load(&job->a, first, n, compute, strip_a);
-        const void *b = job->b.data ? gsc_broadcast_load(&job->b, first, n, compute, strip_b) : NULL;
-        void *stored = gsc_at_mutable(kind, job->out, first);
+        const void *a = gsc__broadcast_load(&job->a, first, n, compute, strip_a);
+        const void *b = job->b.data ? gsc__broadcast_load(&job->b, first, n, compute, strip_b) : NULL;
+        void *stored = gsc__at_mutable(kind, job->out, first);
         void *out = kind == compute ? stored : strip_out;
         if (compute == GSC_KIND_F64)
             job->kernel.f64(n, a, b, out);
         else
             job->kernel.f32(n, a, b, out);
         if (out != stored)
-            gsc_convert(compute, out, kind, stored, n);
+            gsc__convert(compute, out, kind, stored, n);
     }
 }
 
-static void compute(kernel k, gsc_broadcast_view a, gsc_broadcast_view b, void *out, size_t n)
+static void compute(kernel k, gsc__broadcast_view a, gsc__broadcast_view b, void *out, size_t n)
 {
     elementwise job = {.kernel = k, .a = a, .b = b, .out = out, .n = n};
-    gsc_parallel_run(gsc_blocks(n), elementwise_block, &job);
+    gsc_parallel_run(gsc__blocks(n), elementwise_block, &job);
 }
 
 /* All n elements in order. */
-static gsc_broadcast_view flat(gsc_tensor_kind kind, const void *data, size_t n)
+static gsc__broadcast_view flat(gsc__tensor_kind kind, const void *data, size_t n)
 {
-    return (gsc_broadcast_view){.data = data, .kind = kind, .ndim = 1, .size = {(int64_t)n}, .stride = {1}};
+    return (gsc__broadcast_view){.data = data, .kind = kind, .ndim = 1, .size = {(int64_t)n}, .stride = {1}};
 }
 
-static gsc_status check_broadcast(gsc_call *call)
+static gsc_status check_broadcast(gsc__call *call)
 {
-    gsc_status status = gsc_check_one_float(call);
-    return status == GSC_OK ? gsc_broadcast_shape(call) : status;
+    gsc_status status = gsc__check_one_float(call);
+    return status == GSC_OK ? gsc__broadcast_shape(call) : status;
 }
 
-gsc_status gsc_op_add_check(gsc_call *call) { return check_broadcast(call); }
+gsc_status gsc__op_add_check(gsc__call *call) { return check_broadcast(call); }
 
-gsc_status gsc_op_add_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_add_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
     const gsc_tensor *out = node->out;
-    compute(add_kernel, gsc_broadcast_view_of(node->in[0], out), gsc_broadcast_view_of(node->in[1], out),
+    compute(add_kernel, gsc__broadcast_view_of(node->in[0], out), gsc__broadcast_view_of(node->in[1], out),
             out->data.data, out->count);
     return GSC_OK;
 }
 
-gsc_status gsc_op_add_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_add_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     gsc_status status = GSC_OK;
     for (int i = 0; i < 2 && status == GSC_OK; i++)
         if (grads[i])
-            status = gsc_broadcast_sum(tape, node->out, node->out->grad.data, node->in[i], grads[i]);
+            status = gsc__broadcast_sum(tape, node->out, node->out->grad.data, node->in[i], grads[i]);
     return status;
 }
 
-gsc_status gsc_op_mul_check(gsc_call *call) { return check_broadcast(call); }
+gsc_status gsc__op_mul_check(gsc__call *call) { return check_broadcast(call); }
 
-gsc_status gsc_op_mul_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_mul_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
     const gsc_tensor *out = node->out;
-    compute(mul_kernel, gsc_broadcast_view_of(node->in[0], out), gsc_broadcast_view_of(node->in[1], out),
+    compute(mul_kernel, gsc__broadcast_view_of(node->in[0], out), gsc__broadcast_view_of(node->in[1], out),
             out->data.data, out->count);
     return GSC_OK;
 }
 
 /* The products are stored in the dtype before they are summed, as a device does. */
-static gsc_status mul_gradient(const gsc_node *node, gsc_tape *tape, int i, void *grad)
+static gsc_status mul_gradient(const gsc__node *node, gsc_tape *tape, int i, void *grad)
 {
     const gsc_tensor *in = node->in[i], *out = node->out;
     bool summed = in->count != out->count;
-    void *products = summed ? gsc_tape_scratch(tape, out->count, out->kind) : grad;
+    void *products = summed ? gsc__tape_scratch(tape, out->count, out->kind) : grad;
     if (!products)
         return GSC_ERR_MEMORY;
-    compute(mul_kernel, flat(out->kind, out->grad.data, out->count), gsc_broadcast_view_of(node->in[1 - i], out),
+    compute(mul_kernel, flat(out->kind, out->grad.data, out->count), gsc__broadcast_view_of(node->in[1 - i], out),
             products, out->count);
-    return summed ? gsc_broadcast_sum(tape, out, products, in, grad) : GSC_OK;
+    return summed ? gsc__broadcast_sum(tape, out, products, in, grad) : GSC_OK;
 }
 
-gsc_status gsc_op_mul_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_mul_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     gsc_status status = GSC_OK;
     for (int i = 0; i < 2 && status == GSC_OK; i++)
@@ -129,53 +129,53 @@ gsc_status gsc_op_mul_backward(const gsc_node *node, gsc_tape *tape, void *const
     return status;
 }
 
-static gsc_status check_same_shape(gsc_call *call)
+static gsc_status check_same_shape(gsc__call *call)
 {
     const gsc_tensor *x = call->in[0];
     call->ndim = x->data.ndim;
     memcpy(call->shape, x->shape, sizeof call->shape);
-    return gsc_check_one_float(call);
+    return gsc__check_one_float(call);
 }
 
-static gsc_status unary_forward(const gsc_node *node, kernel k)
+static gsc_status unary_forward(const gsc__node *node, kernel k)
 {
     const gsc_tensor *x = node->in[0];
-    compute(k, flat(x->kind, x->data.data, x->count), (gsc_broadcast_view){.data = NULL}, node->out->data.data,
+    compute(k, flat(x->kind, x->data.data, x->count), (gsc__broadcast_view){.data = NULL}, node->out->data.data,
             x->count);
     return GSC_OK;
 }
 
 /* The gradient from the result's and either x or the result itself. */
-static gsc_status unary_backward(const gsc_node *node, kernel k, const gsc_tensor *from, void *grad)
+static gsc_status unary_backward(const gsc__node *node, kernel k, const gsc_tensor *from, void *grad)
 {
     compute(k, flat(from->kind, from->data.data, from->count), flat(from->kind, node->out->grad.data, from->count),
             grad, from->count);
     return GSC_OK;
 }
 
-gsc_status gsc_op_relu_check(gsc_call *call) { return check_same_shape(call); }
+gsc_status gsc__op_relu_check(gsc__call *call) { return check_same_shape(call); }
 
-gsc_status gsc_op_relu_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_relu_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
     return unary_forward(node, relu_kernel);
 }
 
-gsc_status gsc_op_relu_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_relu_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     (void)tape;
     return unary_backward(node, relu_gradient_kernel, node->in[0], grads[0]);
 }
 
-gsc_status gsc_op_tanh_check(gsc_call *call) { return check_same_shape(call); }
+gsc_status gsc__op_tanh_check(gsc__call *call) { return check_same_shape(call); }
 
-gsc_status gsc_op_tanh_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_tanh_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
     return unary_forward(node, tanh_kernel);
 }
 
-gsc_status gsc_op_tanh_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_tanh_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     (void)tape;
     return unary_backward(node, tanh_gradient_kernel, node->out, grads[0]);

@@ -10,14 +10,14 @@
 enum { ROWS = 8, COLUMNS = 512, TRANSPOSE = 32 };
 
 typedef struct gemm_f64 {
-    const gsc_gemm *gemm;
+    const gsc__gemm *gemm;
     const double *a, *b, *bias;
     double *c;
 } gemm_f64;
 
 static void add_products(const gemm_f64 *job, int64_t row, int64_t column, int64_t width)
 {
-    const gsc_gemm *g = job->gemm;
+    const gsc__gemm *g = job->gemm;
     const double *a = job->a + (g->transpose_a ? row : row * g->k);
     int64_t a_step = g->transpose_a ? g->m : 1;
     double *restrict c = job->c + row * g->n + column;
@@ -32,7 +32,7 @@ static void add_products(const gemm_f64 *job, int64_t row, int64_t column, int64
 static void gemm_f64_task(void *ctx, size_t index)
 {
     const gemm_f64 *job = ctx;
-    const gsc_gemm *g = job->gemm;
+    const gsc__gemm *g = job->gemm;
     int64_t first = (int64_t)index * ROWS, end = g->m - first < ROWS ? g->m : first + ROWS;
     for (int64_t column = 0; column < g->n; column += COLUMNS) {
         int64_t width = g->n - column < COLUMNS ? g->n - column : COLUMNS;
@@ -57,11 +57,11 @@ static void transpose_f64(const double *src, int64_t rows, int64_t columns, doub
                     dst[c * rows + r] = src[r * columns + c];
 }
 
-static gsc_status run_f64(gsc_tape *tape, const gsc_gemm *g, const double *a, const double *b, const double *bias,
+static gsc_status run_f64(gsc_tape *tape, const gsc__gemm *g, const double *a, const double *b, const double *bias,
                           double *c)
 {
     if (g->transpose_b) {
-        double *transposed = gsc_tape_scratch(tape, (size_t)g->k * (size_t)g->n, GSC_KIND_F64);
+        double *transposed = gsc__tape_scratch(tape, (size_t)g->k * (size_t)g->n, GSC_KIND_F64);
         if (!transposed)
             return GSC_ERR_MEMORY;
         transpose_f64(b, g->n, g->k, transposed);
@@ -73,12 +73,12 @@ static gsc_status run_f64(gsc_tape *tape, const gsc_gemm *g, const double *a, co
 }
 
 /* A float32 copy of half values. NULL with a message: no memory. */
-static const float *widen(gsc_tape *tape, gsc_tensor_kind kind, const void *values, int64_t rows, int64_t columns)
+static const float *widen(gsc_tape *tape, gsc__tensor_kind kind, const void *values, int64_t rows, int64_t columns)
 {
     size_t count = (size_t)rows * (size_t)columns;
-    float *wide = gsc_tape_scratch(tape, count, GSC_KIND_F32);
+    float *wide = gsc__tape_scratch(tape, count, GSC_KIND_F32);
     if (wide)
-        gsc_convert_all(kind, values, GSC_KIND_F32, wide, count);
+        gsc__convert_all(kind, values, GSC_KIND_F32, wide, count);
     return wide;
 }
 
@@ -86,9 +86,9 @@ static const float *widen(gsc_tape *tape, gsc_tensor_kind kind, const void *valu
 enum { SLICE = 128 };
 
 typedef struct sliced {
-    const gsc_dnnl *dnnl;
-    const gsc_dnnl_matmul *whole_slice, *last_slice;
-    const gsc_gemm *gemm;
+    const gsc__dnnl *dnnl;
+    const gsc__dnnl_matmul *whole_slice, *last_slice;
+    const gsc__gemm *gemm;
     const void *a, *b, *bias;
     void *c;
     char *scratch;
@@ -100,36 +100,37 @@ typedef struct sliced {
 static void slice_task(void *ctx, size_t index)
 {
     const sliced *job = ctx;
-    const gsc_gemm *g = job->gemm;
-    gsc_tensor_kind kind = g->kind;
+    const gsc__gemm *g = job->gemm;
+    gsc__tensor_kind kind = g->kind;
     bool by_rows = g->m > g->n;
     size_t first = index * SLICE;
     size_t a_at = by_rows ? first * (size_t)(g->transpose_a ? 1 : g->lda) : 0;
     size_t b_at = by_rows ? 0 : first * (size_t)(g->transpose_b ? g->ldb : 1);
     size_t c_at = by_rows ? first * (size_t)g->ldc : first;
-    const void *bias = job->bias && !by_rows ? gsc_at(kind, job->bias, first) : job->bias;
-    job->statuses[index] = gsc_dnnl_run(job->dnnl, index + 1 == job->slices ? job->last_slice : job->whole_slice,
-                                        gsc_at(kind, job->a, a_at), gsc_at(kind, job->b, b_at), bias,
-                                        gsc_at_mutable(kind, job->c, c_at), job->scratch + index * job->scratch_bytes);
+    const void *bias = job->bias && !by_rows ? gsc__at(kind, job->bias, first) : job->bias;
+    job->statuses[index] =
+        gsc__dnnl_run(job->dnnl, index + 1 == job->slices ? job->last_slice : job->whole_slice,
+                      gsc__at(kind, job->a, a_at), gsc__at(kind, job->b, b_at), bias,
+                      gsc__at_mutable(kind, job->c, c_at), job->scratch + index * job->scratch_bytes);
 }
 
 /* The slice that has `size` of the rows or columns that are split. */
-static const gsc_dnnl_matmul *find_slice(gsc_tape *tape, gsc_gemm gemm, int64_t size)
+static const gsc__dnnl_matmul *find_slice(gsc_tape *tape, gsc__gemm gemm, int64_t size)
 {
     *(gemm.m > gemm.n ? &gemm.m : &gemm.n) = size;
-    return gsc_dnnl_find(&tape->dnnl, &gemm);
+    return gsc__dnnl_find(&tape->dnnl, &gemm);
 }
 
 static gsc_status run_slices(gsc_tape *tape, sliced *job)
 {
-    const gsc_gemm *g = job->gemm;
+    const gsc__gemm *g = job->gemm;
     int64_t longer = g->m > g->n ? g->m : g->n;
     job->slices = (size_t)((longer + SLICE - 1) / SLICE);
-    size_t whole = gsc_dnnl_scratch_bytes(job->whole_slice), last = gsc_dnnl_scratch_bytes(job->last_slice);
+    size_t whole = gsc__dnnl_scratch_bytes(job->whole_slice), last = gsc__dnnl_scratch_bytes(job->last_slice);
     job->scratch_bytes =
         ((whole > last ? whole : last) + GSC_ARENA_ALIGNMENT - 1) / GSC_ARENA_ALIGNMENT * GSC_ARENA_ALIGNMENT;
-    job->scratch = gsc_arena_alloc(&tape->arena, job->slices * job->scratch_bytes);
-    job->statuses = job->scratch ? gsc_arena_alloc(&tape->arena, job->slices * sizeof *job->statuses) : NULL;
+    job->scratch = gsc__arena_alloc(&tape->arena, job->slices * job->scratch_bytes);
+    job->statuses = job->scratch ? gsc__arena_alloc(&tape->arena, job->slices * sizeof *job->statuses) : NULL;
     if (!job->statuses)
         return GSC_ERR_MEMORY;
     gsc_parallel_run(job->slices, slice_task, job);
@@ -138,11 +139,11 @@ static gsc_status run_slices(gsc_tape *tape, sliced *job)
             return gsc_fail(job->statuses[i],
                             "oneDNN failed to compute a matrix product of %s [%" PRId64 ", %" PRId64 "] and [%" PRId64
                             ", %" PRId64 "]",
-                            gsc_tensor_kind_name(g->kind), g->m, g->k, g->k, g->n);
+                            gsc__tensor_kind_name(g->kind), g->m, g->k, g->k, g->n);
     return GSC_OK;
 }
 
-static gsc_status run_dnnl(gsc_tape *tape, gsc_gemm g, const void *a, const void *b, const void *bias, void *c)
+static gsc_status run_dnnl(gsc_tape *tape, gsc__gemm g, const void *a, const void *b, const void *bias, void *c)
 {
     int64_t longer = g.m > g.n ? g.m : g.n, remainder = longer % SLICE;
     sliced job = {.dnnl = &tape->dnnl, .gemm = &g, .a = a, .b = b, .bias = bias, .c = c};
@@ -150,26 +151,26 @@ static gsc_status run_dnnl(gsc_tape *tape, gsc_gemm g, const void *a, const void
     job.last_slice = job.whole_slice && remainder > 0 ? find_slice(tape, g, remainder) : job.whole_slice;
     if (!job.last_slice)
         return GSC_ERR_MEMORY;
-    if (g.kind == GSC_KIND_F32 || (gsc_dnnl_is_optimised(job.whole_slice) && gsc_dnnl_is_optimised(job.last_slice)))
+    if (g.kind == GSC_KIND_F32 || (gsc__dnnl_is_optimised(job.whole_slice) && gsc__dnnl_is_optimised(job.last_slice)))
         return run_slices(tape, &job);
     const float *wide_a = widen(tape, g.kind, a, g.m, g.k);
     const float *wide_b = widen(tape, g.kind, b, g.k, g.n);
     const float *wide_bias = bias ? widen(tape, g.kind, bias, 1, g.n) : NULL;
-    float *wide_c = gsc_tape_scratch(tape, (size_t)g.m * (size_t)g.n, GSC_KIND_F32);
+    float *wide_c = gsc__tape_scratch(tape, (size_t)g.m * (size_t)g.n, GSC_KIND_F32);
     if (!wide_a || !wide_b || (bias && !wide_bias) || !wide_c)
         return GSC_ERR_MEMORY;
-    gsc_tensor_kind kind = g.kind;
+    gsc__tensor_kind kind = g.kind;
     g.kind = GSC_KIND_F32;
     gsc_status status = run_dnnl(tape, g, wide_a, wide_b, wide_bias, wide_c);
     if (status == GSC_OK)
-        gsc_convert_all(GSC_KIND_F32, wide_c, kind, c, (size_t)g.m * (size_t)g.n);
+        gsc__convert_all(GSC_KIND_F32, wide_c, kind, c, (size_t)g.m * (size_t)g.n);
     return status;
 }
 
 /* Without products to add, each row is the bias or 0. */
-static void fill_rows(const gsc_gemm *g, const void *bias, void *c)
+static void fill_rows(const gsc__gemm *g, const void *bias, void *c)
 {
-    size_t row_bytes = (size_t)g->n * gsc_tensor_kind_size(g->kind);
+    size_t row_bytes = (size_t)g->n * gsc__tensor_kind_size(g->kind);
     for (int64_t row = 0; row < g->m; row++) {
         if (bias)
             memcpy((char *)c + (size_t)row * row_bytes, bias, row_bytes);
@@ -178,7 +179,7 @@ static void fill_rows(const gsc_gemm *g, const void *bias, void *c)
     }
 }
 
-gsc_status gsc_gemm_run(gsc_tape *tape, gsc_gemm gemm, const void *a, const void *b, const void *bias, void *c)
+gsc_status gsc__gemm_run(gsc_tape *tape, gsc__gemm gemm, const void *a, const void *b, const void *bias, void *c)
 {
     gemm.has_bias = bias != NULL;
     gemm.lda = gemm.transpose_a ? gemm.m : gemm.k;
@@ -190,9 +191,9 @@ gsc_status gsc_gemm_run(gsc_tape *tape, gsc_gemm gemm, const void *a, const void
         fill_rows(&gemm, bias, c);
         return GSC_OK;
     }
-    gsc_arena_mark mark = gsc_arena_get_mark(&tape->arena);
+    gsc__arena_mark mark = gsc__arena_get_mark(&tape->arena);
     gsc_status status =
         gemm.kind == GSC_KIND_F64 ? run_f64(tape, &gemm, a, b, bias, c) : run_dnnl(tape, gemm, a, b, bias, c);
-    gsc_arena_rewind(&tape->arena, mark);
+    gsc__arena_rewind(&tape->arena, mark);
     return status;
 }

@@ -5,9 +5,9 @@
 
 #include "train/tape/tape.h"
 
-/* As gsc_gemm says, also for float64 and for sizes of 0; all is compact, lda, ldb and ldc are not read. bias NULL:
+/* As gsc__gemm says, also for float64 and for sizes of 0; all is compact, lda, ldb and ldc are not read. bias NULL:
  * none. Scratch memory comes from the tape and is given back. Accumulates in float32 (float64 for float64); the half
  * dtypes are rounded once, at the end. The same bits for every thread count. */
-gsc_status gsc_gemm_run(gsc_tape *tape, gsc_gemm gemm, const void *a, const void *b, const void *bias, void *c);
+gsc_status gsc__gemm_run(gsc_tape *tape, gsc__gemm gemm, const void *a, const void *b, const void *bias, void *c);
 
 #endif

@@ -18,19 +18,19 @@ static double sum_strip(const double *values, size_t n)
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
-double gsc_sum_run(gsc_tensor_kind kind, const void *elements, size_t first, size_t n)
+double gsc__sum_run(gsc__tensor_kind kind, const void *elements, size_t first, size_t n)
 {
     double strip[GSC_STRIP];
     double sum = 0;
     for (size_t i = 0; i < n; i += GSC_STRIP) {
         size_t length = n - i < GSC_STRIP ? n - i : GSC_STRIP;
-        sum += sum_strip(gsc_load_f64(kind, elements, first + i, length, strip), length);
+        sum += sum_strip(gsc__load_f64(kind, elements, first + i, length, strip), length);
     }
     return sum;
 }
 
 typedef struct block_sums {
-    gsc_block_sum *block_sum;
+    gsc__block_sum *block_sum;
     const void *ctx;
     double *partial;
 } block_sums;
@@ -41,18 +41,18 @@ static void one_block(void *ctx, size_t block)
     job->partial[block] = job->block_sum(job->ctx, block);
 }
 
-gsc_status gsc_sum_blocks(gsc_tape *tape, size_t blocks, gsc_block_sum *block_sum, const void *ctx, double *sum)
+gsc_status gsc__sum_blocks(gsc_tape *tape, size_t blocks, gsc__block_sum *block_sum, const void *ctx, double *sum)
 {
-    block_sums job = {.block_sum = block_sum, .ctx = ctx, .partial = gsc_tape_scratch(tape, blocks, GSC_KIND_F64)};
+    block_sums job = {.block_sum = block_sum, .ctx = ctx, .partial = gsc__tape_scratch(tape, blocks, GSC_KIND_F64)};
     if (!job.partial)
         return GSC_ERR_MEMORY;
     gsc_parallel_run(blocks, one_block, &job);
-    *sum = gsc_sum_run(GSC_KIND_F64, job.partial, 0, blocks);
+    *sum = gsc__sum_run(GSC_KIND_F64, job.partial, 0, blocks);
     return GSC_OK;
 }
 
 typedef struct elements_sum {
-    gsc_tensor_kind kind;
+    gsc__tensor_kind kind;
     const void *elements;
     size_t n;
 } elements_sum;
@@ -60,32 +60,32 @@ typedef struct elements_sum {
 static double elements_block(const void *ctx, size_t block)
 {
     const elements_sum *all = ctx;
-    return gsc_sum_run(all->kind, all->elements, block * GSC_BLOCK, gsc_block_length(all->n, block));
+    return gsc__sum_run(all->kind, all->elements, block * GSC_BLOCK, gsc__block_length(all->n, block));
 }
 
-gsc_status gsc_sum_to_one(gsc_tape *tape, gsc_tensor_kind kind, const void *elements, size_t n, double divisor,
-                          void *out)
+gsc_status gsc__sum_to_one(gsc_tape *tape, gsc__tensor_kind kind, const void *elements, size_t n, double divisor,
+                           void *out)
 {
     elements_sum all = {.kind = kind, .elements = elements, .n = n};
     double sum;
-    gsc_status status = gsc_sum_blocks(tape, gsc_blocks(n), elements_block, &all, &sum);
+    gsc_status status = gsc__sum_blocks(tape, gsc__blocks(n), elements_block, &all, &sum);
     if (status != GSC_OK)
         return status;
     sum /= divisor;
-    gsc_convert(GSC_KIND_F64, &sum, kind, out, 1);
+    gsc__convert(GSC_KIND_F64, &sum, kind, out, 1);
     return GSC_OK;
 }
 
-gsc_status gsc_op_sum_check(gsc_call *call) { return gsc_check_one_float(call); }
+gsc_status gsc__op_sum_check(gsc__call *call) { return gsc__check_one_float(call); }
 
-gsc_status gsc_op_sum_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_sum_forward(const gsc__node *node, gsc_tape *tape)
 {
     const gsc_tensor *x = node->in[0];
-    return gsc_sum_to_one(tape, x->kind, x->data.data, x->count, 1.0, node->out->data.data);
+    return gsc__sum_to_one(tape, x->kind, x->data.data, x->count, 1.0, node->out->data.data);
 }
 
 typedef struct fill {
-    gsc_tensor_kind kind;
+    gsc__tensor_kind kind;
     void *dst;
     size_t n;
     double value;
@@ -97,38 +97,38 @@ static void fill_block(void *ctx, size_t block)
     double strip[GSC_STRIP];
     for (size_t i = 0; i < GSC_STRIP; i++)
         strip[i] = f->value;
-    size_t n = gsc_block_length(f->n, block);
+    size_t n = gsc__block_length(f->n, block);
     for (size_t i = 0; i < n; i += GSC_STRIP)
-        gsc_convert(GSC_KIND_F64, strip, f->kind, gsc_at_mutable(f->kind, f->dst, block * GSC_BLOCK + i),
-                    n - i < GSC_STRIP ? n - i : GSC_STRIP);
+        gsc__convert(GSC_KIND_F64, strip, f->kind, gsc__at_mutable(f->kind, f->dst, block * GSC_BLOCK + i),
+                     n - i < GSC_STRIP ? n - i : GSC_STRIP);
 }
 
 /* The gradient of a sum goes to every element alike. */
-static void spread(const gsc_node *node, double divisor, void *grad)
+static void spread(const gsc__node *node, double divisor, void *grad)
 {
     const gsc_tensor *x = node->in[0];
     double gradient;
-    gsc_convert(node->out->kind, node->out->grad.data, GSC_KIND_F64, &gradient, 1);
+    gsc__convert(node->out->kind, node->out->grad.data, GSC_KIND_F64, &gradient, 1);
     fill all = {.kind = x->kind, .dst = grad, .n = x->count, .value = gradient / divisor};
-    gsc_parallel_run(gsc_blocks(x->count), fill_block, &all);
+    gsc_parallel_run(gsc__blocks(x->count), fill_block, &all);
 }
 
-gsc_status gsc_op_sum_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_sum_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     (void)tape;
     spread(node, 1.0, grads[0]);
     return GSC_OK;
 }
 
-gsc_status gsc_op_mean_check(gsc_call *call) { return gsc_check_one_float(call); }
+gsc_status gsc__op_mean_check(gsc__call *call) { return gsc__check_one_float(call); }
 
-gsc_status gsc_op_mean_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_mean_forward(const gsc__node *node, gsc_tape *tape)
 {
     const gsc_tensor *x = node->in[0];
-    return gsc_sum_to_one(tape, x->kind, x->data.data, x->count, (double)x->count, node->out->data.data);
+    return gsc__sum_to_one(tape, x->kind, x->data.data, x->count, (double)x->count, node->out->data.data);
 }
 
-gsc_status gsc_op_mean_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_mean_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     (void)tape;
     spread(node, (double)node->in[0]->count, grads[0]);

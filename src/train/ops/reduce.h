@@ -6,15 +6,15 @@
 #include "train/tape/op.h"
 
 /* Sum of elements first … first + n - 1, on the calling thread. */
-double gsc_sum_run(gsc_tensor_kind kind, const void *elements, size_t first, size_t n);
+double gsc__sum_run(gsc__tensor_kind kind, const void *elements, size_t first, size_t n);
 
 /* What a block contributes to a sum. */
-typedef double gsc_block_sum(const void *ctx, size_t block);
+typedef double gsc__block_sum(const void *ctx, size_t block);
 /* *sum = block_sum(ctx, 0) + block_sum(ctx, 1) + …, the calls made on all threads. */
-gsc_status gsc_sum_blocks(gsc_tape *tape, size_t blocks, gsc_block_sum *block_sum, const void *ctx, double *sum);
+gsc_status gsc__sum_blocks(gsc_tape *tape, size_t blocks, gsc__block_sum *block_sum, const void *ctx, double *sum);
 
 /* *out = the sum of all elements / divisor, rounded once to their dtype. */
-gsc_status gsc_sum_to_one(gsc_tape *tape, gsc_tensor_kind kind, const void *elements, size_t n, double divisor,
-                          void *out);
+gsc_status gsc__sum_to_one(gsc_tape *tape, gsc__tensor_kind kind, const void *elements, size_t n, double divisor,
+                           void *out);
 
 #endif

@@ -6,33 +6,33 @@
 #include "train/tape/tape.h"
 #include "train/tensor/convert.h"
 
-gsc_status gsc_op_cast_check(gsc_call *call)
+gsc_status gsc__op_cast_check(gsc__call *call)
 {
     const gsc_tensor *x = call->in[0];
-    if (!gsc_tensor_kind_is_float(x->kind))
+    if (!gsc__tensor_kind_is_float(x->kind))
         return gsc_fail(GSC_ERR_VALUE, "gsc_cast: x is int64, a floating-point dtype is needed");
     call->ndim = x->data.ndim;
     memcpy(call->shape, x->shape, sizeof call->shape);
     return GSC_OK;
 }
 
-gsc_status gsc_op_cast_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_cast_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
     const gsc_tensor *x = node->in[0], *out = node->out;
-    gsc_convert_all(x->kind, x->data.data, out->kind, out->data.data, x->count);
+    gsc__convert_all(x->kind, x->data.data, out->kind, out->data.data, x->count);
     return GSC_OK;
 }
 
-gsc_status gsc_op_cast_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_cast_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     (void)tape;
     const gsc_tensor *x = node->in[0], *out = node->out;
-    gsc_convert_all(out->kind, out->grad.data, x->kind, grads[0], x->count);
+    gsc__convert_all(out->kind, out->grad.data, x->kind, grads[0], x->count);
     return GSC_OK;
 }
 
-gsc_status gsc_op_reshape_check(gsc_call *call)
+gsc_status gsc__op_reshape_check(gsc__call *call)
 {
     const gsc_tensor *x = call->in[0];
     call->kind = x->kind;
@@ -59,28 +59,28 @@ gsc_status gsc_op_reshape_check(gsc_call *call)
     else if (!fits || unknown >= 0 || known != count)
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_reshape: x of shape %s has %" PRId64 " elements, which shape %s cannot hold",
-                        gsc_tensor_shape_text(x).text, count, gsc_shape_print(call->ndim, call->shape).text);
+                        gsc__tensor_shape_text(x).text, count, gsc__shape_print(call->ndim, call->shape).text);
     return GSC_OK;
 }
 
-gsc_status gsc_op_reshape_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_reshape_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
-    memcpy(node->out->data.data, node->in[0]->data.data, gsc_tensor_bytes(node->out));
+    memcpy(node->out->data.data, node->in[0]->data.data, gsc__tensor_bytes(node->out));
     return GSC_OK;
 }
 
-gsc_status gsc_op_reshape_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_reshape_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     (void)tape;
-    memcpy(grads[0], node->out->grad.data, gsc_tensor_bytes(node->out));
+    memcpy(grads[0], node->out->grad.data, gsc__tensor_bytes(node->out));
     return GSC_OK;
 }
 
 /* A half loss becomes float32: the scaled one would not fit. */
-gsc_status gsc_op_scale_loss_check(gsc_call *call)
+gsc_status gsc__op_scale_loss_check(gsc__call *call)
 {
-    gsc_status status = gsc_check_one_float(call);
+    gsc_status status = gsc__check_one_float(call);
     if (status != GSC_OK)
         return status;
     const gsc_tensor *loss = call->in[0];
@@ -92,19 +92,20 @@ gsc_status gsc_op_scale_loss_check(gsc_call *call)
 
 /* The product is exact or once rounded in float64, then rounded to the target: for float32 that is as if rounded once,
  * since float64 has more than twice its digits. */
-static void multiply(gsc_tensor_kind from, const void *src, double factor, gsc_tensor_kind to, void *dst, size_t count)
+static void multiply(gsc__tensor_kind from, const void *src, double factor, gsc__tensor_kind to, void *dst,
+                     size_t count)
 {
     double strip[GSC_STRIP], product[GSC_STRIP];
     for (size_t first = 0; first < count; first += GSC_STRIP) {
         size_t n = count - first < GSC_STRIP ? count - first : GSC_STRIP;
-        const double *values = gsc_load_f64(from, src, first, n, strip);
+        const double *values = gsc__load_f64(from, src, first, n, strip);
         for (size_t i = 0; i < n; i++)
             product[i] = values[i] * factor;
-        gsc_convert(GSC_KIND_F64, product, to, gsc_at_mutable(to, dst, first), n);
+        gsc__convert(GSC_KIND_F64, product, to, gsc__at_mutable(to, dst, first), n);
     }
 }
 
-gsc_status gsc_op_scale_loss_forward(const gsc_node *node, gsc_tape *tape)
+gsc_status gsc__op_scale_loss_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
     const gsc_tensor *loss = node->in[0], *out = node->out;
@@ -112,7 +113,7 @@ gsc_status gsc_op_scale_loss_forward(const gsc_node *node, gsc_tape *tape)
     return GSC_OK;
 }
 
-gsc_status gsc_op_scale_loss_backward(const gsc_node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
+gsc_status gsc__op_scale_loss_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
     (void)tape;
     const gsc_tensor *loss = node->in[0], *out = node->out;

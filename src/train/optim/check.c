@@ -8,9 +8,9 @@
 #include "train/optim/optim.h"
 #include "train/tensor/tensor.h"
 
-gsc_optim_name_text gsc_optim_name(const gsc_tensor *tensor)
+gsc__optim_name_text gsc__optim_name(const gsc_tensor *tensor)
 {
-    gsc_optim_name_text out = {""};
+    gsc__optim_name_text out = {""};
     const char *name = gsc_tensor_name(tensor);
     if (name)
         snprintf(out.text, sizeof out.text, " (\"%s\")", name);
@@ -37,7 +37,7 @@ static gsc_status check_settings(const char *function, size_t group, const setti
     return GSC_OK;
 }
 
-gsc_status gsc_optim_check_lr(const char *function, size_t group, double lr)
+gsc_status gsc__optim_check_lr(const char *function, size_t group, double lr)
 {
     const setting settings[] = {{"lr", lr, NOT_NEGATIVE}};
     return check_settings(function, group, settings, 1);
@@ -46,7 +46,7 @@ gsc_status gsc_optim_check_lr(const char *function, size_t group, double lr)
 /* Far beyond any run, and far from where counting on would overflow. */
 #define MAX_STEP_COUNT (INT64_C(1) << 62)
 
-gsc_status gsc_optim_check_step_count(const char *function, size_t param, int64_t count)
+gsc_status gsc__optim_check_step_count(const char *function, size_t param, int64_t count)
 {
     if (count >= 0 && count <= MAX_STEP_COUNT)
         return GSC_OK;
@@ -93,13 +93,13 @@ static gsc_status check_param(const char *function, size_t group, size_t index, 
     if (tensor->kind == GSC_KIND_F32 || tensor->kind == GSC_KIND_F64)
         return GSC_OK;
     return gsc_fail(GSC_ERR_VALUE, "%s: groups[%zu].params[%zu]%s is %s; parameters must be float32 or float64%s",
-                    function, group, index, gsc_optim_name(tensor).text, gsc_tensor_kind_name(tensor->kind),
-                    gsc_tensor_kind_is_float(tensor->kind)
+                    function, group, index, gsc__optim_name(tensor).text, gsc__tensor_kind_name(tensor->kind),
+                    gsc__tensor_kind_is_float(tensor->kind)
                         ? ": keep float32 master parameters and let autocast compute in half precision"
                         : "");
 }
 
-static gsc_status check_group(gsc_optim_kind kind, const char *function, size_t index, const gsc_param_group *group)
+static gsc_status check_group(gsc__optim_kind kind, const char *function, size_t index, const gsc_param_group *group)
 {
     gsc_status status = kind == GSC_OPTIM_SGD ? check_sgd(function, index, group) : check_adam(function, index, group);
     if (status)
@@ -148,14 +148,14 @@ static gsc_status check_distinct(const char *function, const gsc_param_group *gr
             status =
                 gsc_fail(GSC_ERR_VALUE,
                          "%s: groups[%zu].params[%zu]%s is groups[%zu].params[%zu] again; list each parameter once",
-                         function, b->group, b->index, gsc_optim_name(b->tensor).text, a->group, a->index);
+                         function, b->group, b->index, gsc__optim_name(b->tensor).text, a->group, a->index);
     }
     free(listings);
     return status;
 }
 
-gsc_status gsc_optim_check_groups(gsc_optim_kind kind, const char *function, const gsc_param_group *groups, size_t n,
-                                  size_t *param_count)
+gsc_status gsc__optim_check_groups(gsc__optim_kind kind, const char *function, const gsc_param_group *groups, size_t n,
+                                   size_t *param_count)
 {
     if (!groups || n == 0)
         return gsc_fail(GSC_ERR_VALUE, "%s: %s; give at least one group", function,

@@ -25,4 +25,4 @@
 #undef GSC_LOOP
 
 #define TABLE_ENTRY(name) .name = {name##_f32, name##_f64},
-const gsc_update_kernels GSC_TABLE = {.isa = GSC_ISA_NAME, GSC_UPDATE_KERNELS(TABLE_ENTRY)};
+const gsc__update_kernels GSC_TABLE = {.isa = GSC_ISA_NAME, GSC_UPDATE_KERNELS(TABLE_ENTRY)};

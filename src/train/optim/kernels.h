@@ -27,31 +27,31 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct gsc_sgd_rule {
+typedef struct gsc__sgd_rule {
     double lr, weight_decay, momentum, history, gain;
     bool nesterov;
-} gsc_sgd_rule;
+} gsc__sgd_rule;
 
-typedef struct gsc_adam_rule {
+typedef struct gsc__adam_rule {
     double weight_decay, shrink, beta1, beta2, eps, step_size, bias_correction2_sqrt;
-} gsc_adam_rule;
+} gsc__adam_rule;
 
-typedef union gsc_optim_rule {
-    gsc_sgd_rule sgd;
-    gsc_adam_rule adam;
-} gsc_optim_rule;
+typedef union gsc__optim_rule {
+    gsc__sgd_rule sgd;
+    gsc__adam_rule adam;
+} gsc__optim_rule;
 
 /* One parameter's step: compact arrays of its dtype that do not overlap. */
-typedef struct gsc_update {
+typedef struct gsc__update {
     void *param;
     const void *grad;
     void *state[2]; /* SGD: momentum buffer, if any; Adam: m, v */
     double multiplier, rest;
-    gsc_optim_rule rule;
-} gsc_update;
+    gsc__optim_rule rule;
+} gsc__update;
 
 /* Applies elements [first, first + count). */
-typedef void gsc_update_kernel(const gsc_update *update, size_t first, size_t count);
+typedef void gsc__update_kernel(const gsc__update *update, size_t first, size_t count);
 
 /* Each kernel, once: its loop is in optim_loops.h. The tables, and the tests of all kernels, follow from this list. */
 #define GSC_UPDATE_KERNELS(K)                                                                                          \
@@ -60,21 +60,21 @@ typedef void gsc_update_kernel(const gsc_update *update, size_t first, size_t co
     K(adam)
 
 /* The kernels compiled for one instruction set: [0] for float32 parameters, [1] for float64. */
-typedef struct gsc_update_kernels {
+typedef struct gsc__update_kernels {
     const char *isa;
-#define GSC_UPDATE_MEMBER(name) gsc_update_kernel *name[2];
+#define GSC_UPDATE_MEMBER(name) gsc__update_kernel *name[2];
     GSC_UPDATE_KERNELS(GSC_UPDATE_MEMBER)
 #undef GSC_UPDATE_MEMBER
-} gsc_update_kernels;
+} gsc__update_kernels;
 
-extern const gsc_update_kernels gsc_update_kernels_baseline;
+extern const gsc__update_kernels gsc__update_kernels_baseline;
 #if defined(__x86_64__)
-extern const gsc_update_kernels gsc_update_kernels_avx2;
-extern const gsc_update_kernels gsc_update_kernels_avx512;
+extern const gsc__update_kernels gsc__update_kernels_avx2;
+extern const gsc__update_kernels gsc__update_kernels_avx512;
 #endif
 
 /* Those of the instruction set that gsc_isa() calls so; of another name, those of every processor. The processor has
  * what gsc_isa() returns; of other names the caller has to know. */
-const gsc_update_kernels *gsc_update_kernels_of(const char *isa);
+const gsc__update_kernels *gsc__update_kernels_of(const char *isa);
 
 #endif

@@ -9,11 +9,11 @@
  * GSC_TARGET is the target attribute of the loops, or nothing. Nothing here may depend on the vector width: results are
  * the same bits everywhere. */
 
-GSC_TARGET static void GSC_LOOP(sgd)(const gsc_update *update, size_t first, size_t count)
+GSC_TARGET static void GSC_LOOP(sgd)(const gsc__update *update, size_t first, size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
-    const gsc_sgd_rule *rule = &update->rule.sgd;
+    const gsc__sgd_rule *rule = &update->rule.sgd;
     const GSC_REAL multiplier = (GSC_REAL)update->multiplier, rest = (GSC_REAL)update->rest, lr = (GSC_REAL)rule->lr,
                    weight_decay = (GSC_REAL)rule->weight_decay;
     for (size_t i = 0; i < count; i++) {
@@ -23,12 +23,12 @@ GSC_TARGET static void GSC_LOOP(sgd)(const gsc_update *update, size_t first, siz
     }
 }
 
-GSC_TARGET static void GSC_LOOP(sgd_momentum)(const gsc_update *update, size_t first, size_t count)
+GSC_TARGET static void GSC_LOOP(sgd_momentum)(const gsc__update *update, size_t first, size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
     GSC_REAL *restrict buffer = (GSC_REAL *)update->state[0] + first;
-    const gsc_sgd_rule *rule = &update->rule.sgd;
+    const gsc__sgd_rule *rule = &update->rule.sgd;
     const GSC_REAL multiplier = (GSC_REAL)update->multiplier, rest = (GSC_REAL)update->rest, lr = (GSC_REAL)rule->lr,
                    weight_decay = (GSC_REAL)rule->weight_decay, momentum = (GSC_REAL)rule->momentum,
                    history = (GSC_REAL)rule->history, gain = (GSC_REAL)rule->gain;
@@ -43,13 +43,13 @@ GSC_TARGET static void GSC_LOOP(sgd_momentum)(const gsc_update *update, size_t f
     }
 }
 
-GSC_TARGET static void GSC_LOOP(adam)(const gsc_update *update, size_t first, size_t count)
+GSC_TARGET static void GSC_LOOP(adam)(const gsc__update *update, size_t first, size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
     GSC_REAL *restrict exp_avg = (GSC_REAL *)update->state[0] + first;
     GSC_REAL *restrict exp_avg_sq = (GSC_REAL *)update->state[1] + first;
-    const gsc_adam_rule *rule = &update->rule.adam;
+    const gsc__adam_rule *rule = &update->rule.adam;
     const GSC_REAL multiplier = (GSC_REAL)update->multiplier, rest = (GSC_REAL)update->rest,
                    weight_decay = (GSC_REAL)rule->weight_decay, shrink = (GSC_REAL)rule->shrink,
                    eps = (GSC_REAL)rule->eps, step_size = (GSC_REAL)rule->step_size,

@@ -19,21 +19,21 @@ gsc_param_group gsc_adam_group(gsc_tensor *const *params, size_t count, double l
     return (gsc_param_group){.params = params, .count = count, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 }
 
-static size_t states_of(const gsc_optim *optim, const gsc_optim_param *param)
+static size_t states_of(const gsc_optim *optim, const gsc__optim_param *param)
 {
     if (optim->kind != GSC_OPTIM_SGD)
         return 2;
     return optim->groups[param->group].momentum != 0 ? 1 : 0;
 }
 
-static gsc_optim_param make_param(gsc_tensor *tensor, size_t group)
+static gsc__optim_param make_param(gsc_tensor *tensor, size_t group)
 {
     const DLTensor *data = gsc_tensor_data(tensor);
-    gsc_optim_param param = {.tensor = tensor,
-                             .group = group,
-                             .is_double = data->dtype.bits == 64,
-                             .elements = gsc_tensor_count(tensor),
-                             .ndim = data->ndim};
+    gsc__optim_param param = {.tensor = tensor,
+                              .group = group,
+                              .is_double = data->dtype.bits == 64,
+                              .elements = gsc_tensor_count(tensor),
+                              .ndim = data->ndim};
     for (int32_t d = 0; d < data->ndim; d++)
         param.shape[d] = data->shape[d];
     return param;
@@ -54,7 +54,7 @@ enum { STATE_ALIGNMENT = 64 };
 
 /* Bytes of one state, rounded up so that each starts on a cache line. The parameter exists, so this does not overflow.
  */
-static size_t state_size(const gsc_optim_param *param)
+static size_t state_size(const gsc__optim_param *param)
 {
     size_t bytes = param->elements * (param->is_double ? sizeof(double) : sizeof(float));
     return (bytes / STATE_ALIGNMENT + 1) * STATE_ALIGNMENT;
@@ -74,7 +74,7 @@ static gsc_status create_states(gsc_optim *optim, const char *function)
     memset(optim->states, 0, total);
     char *next = optim->states;
     for (size_t i = 0; i < optim->param_count; i++) {
-        gsc_optim_param *param = &optim->params[i];
+        gsc__optim_param *param = &optim->params[i];
         for (size_t s = 0; s < states_of(optim, param); s++, next += state_size(param))
             param->state[s] = (DLTensor){.data = next,
                                          .device = {kDLCPU, 0},
@@ -108,13 +108,13 @@ static gsc_status fill(gsc_optim *optim, const char *function, const gsc_param_g
     return create_states(optim, function);
 }
 
-static gsc_status create(gsc_optim_kind kind, const char *function, const gsc_param_group *groups, size_t n,
+static gsc_status create(gsc__optim_kind kind, const char *function, const gsc_param_group *groups, size_t n,
                          gsc_optim **out)
 {
     if (!out)
         return gsc_fail(GSC_ERR_VALUE, "%s: out is NULL", function);
     size_t param_count;
-    gsc_status status = gsc_optim_check_groups(kind, function, groups, n, &param_count);
+    gsc_status status = gsc__optim_check_groups(kind, function, groups, n, &param_count);
     if (status)
         return status;
     gsc_optim *optim = calloc(1, sizeof *optim);
@@ -127,8 +127,8 @@ static gsc_status create(gsc_optim_kind kind, const char *function, const gsc_pa
                                        .grad_count = interface_count,
                                        .grad = interface_grad,
                                        .name = interface_name,
-                                       .step = gsc_optim_step_plain,
-                                       .step_scaled = gsc_optim_step_scaled};
+                                       .step = gsc__optim_step_plain,
+                                       .step_scaled = gsc__optim_step_scaled};
     status = fill(optim, function, groups);
     if (status)
         gsc_optim_free(optim);
@@ -137,12 +137,12 @@ static gsc_status create(gsc_optim_kind kind, const char *function, const gsc_pa
     return status;
 }
 
-static gsc_status create_in_known_environment(gsc_optim_kind kind, const char *function, const gsc_param_group *groups,
+static gsc_status create_in_known_environment(gsc__optim_kind kind, const char *function, const gsc_param_group *groups,
                                               size_t n, gsc_optim **out)
 {
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = create(kind, function, groups, n, out);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return status;
 }
 
@@ -194,13 +194,13 @@ static gsc_status check_group_index(const char *function, const gsc_optim *optim
 
 gsc_status gsc_optim_set_lr(gsc_optim *optim, size_t group, double lr)
 {
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = check_group_index(__func__, optim, group);
     if (!status)
-        status = gsc_optim_check_lr(__func__, group, lr);
+        status = gsc__optim_check_lr(__func__, group, lr);
     if (!status)
         optim->groups[group].lr = lr;
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return status;
 }
 
@@ -238,7 +238,7 @@ gsc_status gsc_optim_set_step_count(gsc_optim *optim, size_t param, int64_t coun
     if (param >= optim->param_count)
         return gsc_fail(GSC_ERR_VALUE, "%s: param is %zu, but the optimizer has %zu parameters", __func__, param,
                         optim->param_count);
-    gsc_status status = gsc_optim_check_step_count(__func__, param, count);
+    gsc_status status = gsc__optim_check_step_count(__func__, param, count);
     if (!status)
         optim->params[param].step_count = count;
     return status;

@@ -37,41 +37,41 @@ static double integer_power(double base, int64_t exponent)
     return power;
 }
 
-static gsc_optim_rule sgd_rule(const gsc_param_group *group, int64_t step)
+static gsc__optim_rule sgd_rule(const gsc_param_group *group, int64_t step)
 {
     bool first = step == 1;
-    return (gsc_optim_rule){.sgd = {.lr = group->lr,
-                                    .weight_decay = group->weight_decay,
-                                    .momentum = group->momentum,
-                                    .history = first ? 0 : group->momentum,
-                                    .gain = first ? 1 : 1 - group->dampening,
-                                    .nesterov = group->nesterov}};
+    return (gsc__optim_rule){.sgd = {.lr = group->lr,
+                                     .weight_decay = group->weight_decay,
+                                     .momentum = group->momentum,
+                                     .history = first ? 0 : group->momentum,
+                                     .gain = first ? 1 : 1 - group->dampening,
+                                     .nesterov = group->nesterov}};
 }
 
-static gsc_optim_rule adam_rule(gsc_optim_kind kind, const gsc_param_group *group, int64_t step)
+static gsc__optim_rule adam_rule(gsc__optim_kind kind, const gsc_param_group *group, int64_t step)
 {
     bool decoupled = kind == GSC_OPTIM_ADAMW;
-    return (gsc_optim_rule){.adam = {.weight_decay = decoupled ? 0 : group->weight_decay,
-                                     .shrink = decoupled ? 1 - group->lr * group->weight_decay : 1,
-                                     .beta1 = group->beta1,
-                                     .beta2 = group->beta2,
-                                     .eps = group->eps,
-                                     .step_size = group->lr / (1 - integer_power(group->beta1, step)),
-                                     .bias_correction2_sqrt = sqrt(1 - integer_power(group->beta2, step))}};
+    return (gsc__optim_rule){.adam = {.weight_decay = decoupled ? 0 : group->weight_decay,
+                                      .shrink = decoupled ? 1 - group->lr * group->weight_decay : 1,
+                                      .beta1 = group->beta1,
+                                      .beta2 = group->beta2,
+                                      .eps = group->eps,
+                                      .step_size = group->lr / (1 - integer_power(group->beta1, step)),
+                                      .bias_correction2_sqrt = sqrt(1 - integer_power(group->beta2, step))}};
 }
 
-static gsc_update_kernel *kernel_of(const gsc_update_kernels *kernels, gsc_optim_kind kind,
-                                    const gsc_optim_param *param)
+static gsc__update_kernel *kernel_of(const gsc__update_kernels *kernels, gsc__optim_kind kind,
+                                     const gsc__optim_param *param)
 {
-    gsc_update_kernel *const *by_type = kind != GSC_OPTIM_SGD  ? kernels->adam
-                                        : param->state[0].data ? kernels->sgd_momentum
-                                                               : kernels->sgd;
+    gsc__update_kernel *const *by_type = kind != GSC_OPTIM_SGD  ? kernels->adam
+                                         : param->state[0].data ? kernels->sgd_momentum
+                                                                : kernels->sgd;
     return by_type[param->is_double];
 }
 
 static void *elements_of(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
 
-static bool matches(const gsc_optim_param *param, const DLTensor *tensor)
+static bool matches(const gsc__optim_param *param, const DLTensor *tensor)
 {
     return tensor->dtype.code == kDLFloat && tensor->dtype.bits == (param->is_double ? 64 : 32) &&
            tensor->dtype.lanes == 1 && tensor->ndim == param->ndim && !tensor->strides &&
@@ -79,7 +79,7 @@ static bool matches(const gsc_optim_param *param, const DLTensor *tensor)
            (param->elements == 0 || tensor->data);
 }
 
-static gsc_status check_unchanged(const gsc_optim_param *param, size_t index, const char *what, const DLTensor *tensor)
+static gsc_status check_unchanged(const gsc__optim_param *param, size_t index, const char *what, const DLTensor *tensor)
 {
     if (matches(param, tensor))
         return GSC_OK;
@@ -88,9 +88,9 @@ static gsc_status check_unchanged(const gsc_optim_param *param, size_t index, co
         GSC_ERR_VALUE,
         "optimizer step: the %s of parameter %zu%s is %s with ndim %d and shape %s; expected is a compact %s "
         "of shape %s, as when the optimizer was created",
-        what, index, gsc_optim_name(param->tensor).text, gsc_tensor_kind_name(gsc_tensor_kind_of(tensor->dtype)),
-        (int)tensor->ndim, gsc_shape_print(shown, tensor->shape).text, param->is_double ? "float64" : "float32",
-        gsc_shape_print(param->ndim, param->shape).text);
+        what, index, gsc__optim_name(param->tensor).text, gsc__tensor_kind_name(gsc__tensor_kind_of(tensor->dtype)),
+        (int)tensor->ndim, gsc__shape_print(shown, tensor->shape).text, param->is_double ? "float64" : "float32",
+        gsc__shape_print(param->ndim, param->shape).text);
 }
 
 /* A multiplier as two factors. float32 has normal numbers down to 2^-126; 1/scale reaches 2^-128, where the two missing
@@ -112,12 +112,12 @@ static split split_multiplier(double multiplier)
 /* Lists and checks the work of this step. Rules are computed once per run of parameters of one group and age. */
 static gsc_status plan(gsc_optim *optim, double multiplier, size_t *count, size_t *elements)
 {
-    const gsc_update_kernels *kernels = gsc_update_kernels_of(gsc_isa());
-    const gsc_optim_param *previous = NULL;
-    gsc_optim_rule rule = {0};
+    const gsc__update_kernels *kernels = gsc__update_kernels_of(gsc_isa());
+    const gsc__optim_param *previous = NULL;
+    gsc__optim_rule rule = {0};
     *count = *elements = 0;
     for (size_t i = 0; i < optim->param_count; i++) {
-        const gsc_optim_param *param = &optim->params[i];
+        const gsc__optim_param *param = &optim->params[i];
         if (optim->param_count - i > TENSORS_AHEAD)
             fetch(param[TENSORS_AHEAD].tensor);
         const DLTensor *data = gsc_tensor_data(param->tensor), *grad = gsc_tensor_grad(param->tensor);
@@ -135,23 +135,23 @@ static gsc_status plan(gsc_optim *optim, double multiplier, size_t *count, size_
         }
         previous = param;
         const split factors = param->is_double ? (split){multiplier, 1} : split_multiplier(multiplier);
-        optim->work[(*count)++] = (gsc_optim_work){.update = {.param = elements_of(data),
-                                                              .grad = elements_of(grad),
-                                                              .state = {param->state[0].data, param->state[1].data},
-                                                              .multiplier = factors.multiplier,
-                                                              .rest = factors.rest,
-                                                              .rule = rule},
-                                                   .kernel = kernel_of(kernels, optim->kind, param),
-                                                   .param = i,
-                                                   .start = *elements,
-                                                   .elements = param->elements};
+        optim->work[(*count)++] = (gsc__optim_work){.update = {.param = elements_of(data),
+                                                               .grad = elements_of(grad),
+                                                               .state = {param->state[0].data, param->state[1].data},
+                                                               .multiplier = factors.multiplier,
+                                                               .rest = factors.rest,
+                                                               .rule = rule},
+                                                    .kernel = kernel_of(kernels, optim->kind, param),
+                                                    .param = i,
+                                                    .start = *elements,
+                                                    .elements = param->elements};
         *elements += param->elements;
     }
     return GSC_OK;
 }
 
 typedef struct sweep {
-    const gsc_optim_work *work;
+    const gsc__optim_work *work;
     size_t count, elements;
 } sweep;
 
@@ -169,7 +169,7 @@ static size_t find(const sweep *all, size_t position)
     return low;
 }
 
-__attribute__((always_inline)) static inline void fetch_work(const gsc_update *update)
+__attribute__((always_inline)) static inline void fetch_work(const gsc__update *update)
 {
     fetch(update->param);
     fetch(update->grad);
@@ -183,7 +183,7 @@ static void run_task(void *ctx, size_t index)
     const sweep *all = ctx;
     size_t begin = index * TASK, end = all->elements - begin < (size_t)2 * TASK ? all->elements : begin + TASK;
     for (size_t i = find(all, begin); begin < end; i++) {
-        const gsc_optim_work *work = &all->work[i];
+        const gsc__optim_work *work = &all->work[i];
         if (all->count - i > WORK_AHEAD)
             fetch_work(&work[WORK_AHEAD].update);
         size_t first = begin - work->start, left = work->elements - first;
@@ -217,15 +217,15 @@ static gsc_status check_reserved(const char *of, const uint64_t reserved[8])
     return GSC_OK;
 }
 
-gsc_status gsc_optim_step_plain(void *self, const gsc_step_args *args, double *value, bool *has_value)
+gsc_status gsc__optim_step_plain(void *self, const gsc_step_args *args, double *value, bool *has_value)
 {
     gsc_status status = check_reserved("args", args->reserved);
     if (status)
         return status;
     double loss = args->closure ? args->closure(args->closure_ctx) : 0; /* in the caller's environment */
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     status = step(self, 1);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     if (!status && args->closure) {
         *value = loss;
         *has_value = true;
@@ -251,16 +251,16 @@ static gsc_status check_scaling(const gsc_step_args *args, const gsc_grad_scalin
     return GSC_OK;
 }
 
-gsc_status gsc_optim_step_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling, double *value,
-                                 bool *has_value)
+gsc_status gsc__optim_step_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling, double *value,
+                                  bool *has_value)
 {
     (void)value;
     (void)has_value; /* without a closure there is nothing to return */
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = check_scaling(args, scaling);
     if (!status)
         status = step(self, scaling->multiplier);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return status;
 }
 
@@ -270,5 +270,5 @@ gsc_status gsc_optim_step(gsc_optim *optim)
         return gsc_fail(GSC_ERR_VALUE, "gsc_optim_step: optim is NULL");
     double value = 0;
     bool has_value = false;
-    return gsc_optim_step_plain(optim, &(gsc_step_args){0}, &value, &has_value);
+    return gsc__optim_step_plain(optim, &(gsc_step_args){0}, &value, &has_value);
 }

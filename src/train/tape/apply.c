@@ -4,7 +4,7 @@
 #include "train/tape/op.h"
 #include "train/tape/tape.h"
 
-static gsc_tape *find_tape(const gsc_call *call)
+static gsc_tape *find_tape(const gsc__call *call)
 {
     gsc_tape *tape = NULL;
     int first = 0;
@@ -26,25 +26,25 @@ static gsc_tape *find_tape(const gsc_call *call)
     return tape;
 }
 
-gsc_status gsc_check_one_float(gsc_call *call)
+gsc_status gsc__check_one_float(gsc__call *call)
 {
-    const gsc_op *op = call->op;
+    const gsc__op *op = call->op;
     for (int i = 0; i < op->inputs; i++) {
         if (!call->in[i])
             continue;
-        if (!gsc_tensor_kind_is_float(call->kinds[i]))
+        if (!gsc__tensor_kind_is_float(call->kinds[i]))
             return gsc_fail(GSC_ERR_VALUE, "%s: %s is int64, a floating-point dtype is needed", op->name,
                             op->operands[i]);
         if (call->kinds[i] != call->kinds[0])
             return gsc_fail(GSC_ERR_VALUE, "%s: %s is %s but %s is %s; they must be equal: use gsc_cast", op->name,
-                            op->operands[0], gsc_tensor_kind_name(call->kinds[0]), op->operands[i],
-                            gsc_tensor_kind_name(call->kinds[i]));
+                            op->operands[0], gsc__tensor_kind_name(call->kinds[0]), op->operands[i],
+                            gsc__tensor_kind_name(call->kinds[i]));
     }
     call->kind = call->kinds[0];
     return GSC_OK;
 }
 
-static bool depends_on_gradient(const gsc_call *call)
+static bool depends_on_gradient(const gsc__call *call)
 {
     for (int i = 0; i < call->op->inputs; i++)
         if (call->in[i] && call->in[i]->requires_grad)
@@ -53,22 +53,22 @@ static bool depends_on_gradient(const gsc_call *call)
 }
 
 /* Computes and records; the operands have the dtypes that the op wants. */
-static gsc_tensor *run(gsc_tape *tape, const gsc_call *call)
+static gsc_tensor *run(gsc_tape *tape, const gsc__call *call)
 {
     size_t count;
-    if (gsc_shape_count(call->op->name, call->kind, call->ndim, call->shape, &count) != GSC_OK)
+    if (gsc__shape_count(call->op->name, call->kind, call->ndim, call->shape, &count) != GSC_OK)
         return NULL;
-    gsc_tensor *out = gsc_tape_tensor(tape, call->kind, call->ndim, call->shape, count);
-    gsc_node *node = out ? gsc_arena_alloc(&tape->arena, sizeof *node) : NULL;
-    void *saved = node ? gsc_arena_alloc(&tape->arena, call->saved_bytes) : NULL;
+    gsc_tensor *out = gsc__tape_tensor(tape, call->kind, call->ndim, call->shape, count);
+    gsc__node *node = out ? gsc__arena_alloc(&tape->arena, sizeof *node) : NULL;
+    void *saved = node ? gsc__arena_alloc(&tape->arena, call->saved_bytes) : NULL;
     if (!saved)
         return NULL;
-    *node = (gsc_node){.op = call->op, .out = out, .factor = call->factor, .saved = saved};
+    *node = (gsc__node){.op = call->op, .out = out, .factor = call->factor, .saved = saved};
     for (int i = 0; i < call->op->inputs; i++)
         node->in[i] = call->in[i];
-    gsc_arena_mark mark = gsc_arena_get_mark(&tape->arena);
+    gsc__arena_mark mark = gsc__arena_get_mark(&tape->arena);
     gsc_status status = call->op->forward(node, tape);
-    gsc_arena_rewind(&tape->arena, mark);
+    gsc__arena_rewind(&tape->arena, mark);
     if (status != GSC_OK)
         return NULL;
     if (depends_on_gradient(call)) {
@@ -80,35 +80,35 @@ static gsc_tensor *run(gsc_tape *tape, const gsc_call *call)
     return out;
 }
 
-static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc_tensor_kind kind, uint64_t region)
+static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc__tensor_kind kind, uint64_t region)
 {
-    for (const gsc_cached_cast *entry = tape->casts; entry; entry = entry->previous)
+    for (const gsc__cached_cast *entry = tape->casts; entry; entry = entry->previous)
         if (entry->param == x->serial && entry->region == region && entry->cast->kind == kind &&
             entry->cast->requires_grad == x->requires_grad)
             return entry->cast;
     return NULL;
 }
 
-static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc_tensor_kind kind)
+static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc__tensor_kind kind)
 {
-    uint64_t region = gsc_autocast_region();
+    uint64_t region = gsc__autocast_region();
     bool cached = !x->tape && region != 0;
     gsc_tensor *out = cached ? find_cast(tape, x, kind, region) : NULL;
     if (out)
         return out;
-    gsc_call call = {.op = &gsc_op_table[GSC_OP_cast], .in = {x}, .kinds = {x->kind}, .kind = kind};
+    gsc__call call = {.op = &gsc__op_table[GSC_OP_cast], .in = {x}, .kinds = {x->kind}, .kind = kind};
     out = call.op->check(&call) == GSC_OK ? run(tape, &call) : NULL;
     if (!out || !cached)
         return out;
-    gsc_cached_cast *entry = gsc_arena_alloc(&tape->arena, sizeof *entry);
+    gsc__cached_cast *entry = gsc__arena_alloc(&tape->arena, sizeof *entry);
     if (!entry)
         return NULL;
-    *entry = (gsc_cached_cast){.previous = tape->casts, .param = x->serial, .cast = out, .region = region};
+    *entry = (gsc__cached_cast){.previous = tape->casts, .param = x->serial, .cast = out, .region = region};
     tape->casts = entry;
     return out;
 }
 
-static gsc_tensor *cast_and_run(gsc_tape *tape, gsc_call *call)
+static gsc_tensor *cast_and_run(gsc_tape *tape, gsc__call *call)
 {
     for (int i = 0; i < call->op->inputs; i++) {
         if (!call->in[i] || call->in[i]->kind == call->kinds[i])
@@ -120,9 +120,9 @@ static gsc_tensor *cast_and_run(gsc_tape *tape, gsc_call *call)
     return run(tape, call);
 }
 
-gsc_tensor *gsc_op_apply(gsc_call *call)
+gsc_tensor *gsc__op_apply(gsc__call *call)
 {
-    const gsc_op *op = call->op;
+    const gsc__op *op = call->op;
     for (int i = 0; i < op->required; i++)
         if (!call->in[i])
             return NULL;
@@ -134,9 +134,9 @@ gsc_tensor *gsc_op_apply(gsc_call *call)
             call->in[i] = call->in[i]->param;
         call->kinds[i] = call->in[i] ? call->in[i]->kind : GSC_KIND_NONE;
     }
-    gsc_autocast_kinds(op->policy, call->kinds, op->inputs);
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__autocast_kinds(op->policy, call->kinds, op->inputs);
+    gsc__fpenv caller = gsc__fpenv_enter();
     gsc_tensor *out = op->check(call) == GSC_OK ? cast_and_run(tape, call) : NULL;
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return out;
 }

@@ -6,7 +6,7 @@
 enum { MAX_DEPTH = 64 };
 
 static _Thread_local struct {
-    gsc_tensor_kind kinds[MAX_DEPTH]; /* GSC_KIND_NONE: off */
+    gsc__tensor_kind kinds[MAX_DEPTH]; /* GSC_KIND_NONE: off */
     int depth;
     uint64_t region;
 } stack;
@@ -15,7 +15,7 @@ static atomic_uint_fast64_t regions;
 
 gsc_status gsc_autocast_begin(DLDataType dtype, bool enabled)
 {
-    gsc_tensor_kind kind = enabled ? gsc_tensor_kind_of(dtype) : GSC_KIND_NONE;
+    gsc__tensor_kind kind = enabled ? gsc__tensor_kind_of(dtype) : GSC_KIND_NONE;
     if (enabled && kind != GSC_KIND_F16 && kind != GSC_KIND_BF16)
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_autocast_begin: dtype (code %d, bits %d, lanes %d) is neither GSC_FLOAT16 nor "
@@ -40,40 +40,40 @@ gsc_status gsc_autocast_end(void)
     return GSC_OK;
 }
 
-static gsc_tensor_kind current(void) { return stack.depth > 0 ? stack.kinds[stack.depth - 1] : GSC_KIND_NONE; }
+static gsc__tensor_kind current(void) { return stack.depth > 0 ? stack.kinds[stack.depth - 1] : GSC_KIND_NONE; }
 
 bool gsc_autocast_enabled(DLDataType *dtype)
 {
-    gsc_tensor_kind kind = current();
+    gsc__tensor_kind kind = current();
     if (kind != GSC_KIND_NONE && dtype)
-        *dtype = gsc_tensor_kind_dtype(kind);
+        *dtype = gsc__tensor_kind_dtype(kind);
     return kind != GSC_KIND_NONE;
 }
 
-uint64_t gsc_autocast_region(void) { return stack.depth > 0 ? stack.region : 0; }
+uint64_t gsc__autocast_region(void) { return stack.depth > 0 ? stack.region : 0; }
 
 /* float16 and bfloat16 have no common superset but float32. */
-static gsc_tensor_kind wider(gsc_tensor_kind a, gsc_tensor_kind b)
+static gsc__tensor_kind wider(gsc__tensor_kind a, gsc__tensor_kind b)
 {
-    if (!gsc_tensor_kind_is_float(a) || a == b)
-        return gsc_tensor_kind_is_float(b) ? b : a;
-    if (!gsc_tensor_kind_is_float(b))
+    if (!gsc__tensor_kind_is_float(a) || a == b)
+        return gsc__tensor_kind_is_float(b) ? b : a;
+    if (!gsc__tensor_kind_is_float(b))
         return a;
     return a == GSC_KIND_F64 || b == GSC_KIND_F64 ? GSC_KIND_F64 : GSC_KIND_F32;
 }
 
-static gsc_tensor_kind widest(const gsc_tensor_kind *kinds, int n)
+static gsc__tensor_kind widest(const gsc__tensor_kind *kinds, int n)
 {
-    gsc_tensor_kind kind = GSC_KIND_NONE;
+    gsc__tensor_kind kind = GSC_KIND_NONE;
     for (int i = 0; i < n; i++)
         kind = wider(kind, kinds[i]);
     return kind;
 }
 
-void gsc_autocast_kinds(gsc_policy policy, gsc_tensor_kind *kinds, int n)
+void gsc__autocast_kinds(gsc__policy policy, gsc__tensor_kind *kinds, int n)
 {
-    gsc_tensor_kind region = current();
-    gsc_tensor_kind target = GSC_KIND_NONE;
+    gsc__tensor_kind region = current();
+    gsc__tensor_kind target = GSC_KIND_NONE;
     if (policy == GSC_POLICY_WIDEST)
         target = widest(kinds, n);
     else if (policy == GSC_POLICY_LOWER)
@@ -81,6 +81,6 @@ void gsc_autocast_kinds(gsc_policy policy, gsc_tensor_kind *kinds, int n)
     else if (policy == GSC_POLICY_FLOAT32 && region != GSC_KIND_NONE)
         target = GSC_KIND_F32;
     for (int i = 0; i < n && target != GSC_KIND_NONE; i++)
-        if (gsc_tensor_kind_is_float(kinds[i]) && kinds[i] != GSC_KIND_F64)
+        if (gsc__tensor_kind_is_float(kinds[i]) && kinds[i] != GSC_KIND_F64)
             kinds[i] = target;
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* autocast.h: which dtype an op computes in. */
-#ifndef GSC_TRAIN_AUTOCAST_H
-#define GSC_TRAIN_AUTOCAST_H
+#ifndef GSC_TRAIN_TAPE_AUTOCAST_H
+#define GSC_TRAIN_TAPE_AUTOCAST_H
 
 #include <stdint.h>
 
 #include "gradscaler/autocast.h"
 #include "train/tensor/tensor.h"
 
-typedef enum gsc_policy {
+typedef enum gsc__policy {
     GSC_POLICY_KEEP,    /* each input keeps its dtype */
     GSC_POLICY_LOWER,   /* the region's dtype */
     GSC_POLICY_FLOAT32, /* float32 */
     GSC_POLICY_WIDEST,  /* the widest of the inputs' dtypes; outside regions too */
-} gsc_policy;
+} gsc__policy;
 
 /* kinds[i] becomes the dtype that input i of n is to be cast to; an absent input is GSC_KIND_NONE and stays that. */
-void gsc_autocast_kinds(gsc_policy policy, gsc_tensor_kind *kinds, int n);
+void gsc__autocast_kinds(gsc__policy policy, gsc__tensor_kind *kinds, int n);
 
 /* Different for each outermost region of the process: a cast made in one region is not used in the next, since the
  * parameter may have changed in between. 0 outside of regions. */
-uint64_t gsc_autocast_region(void);
+uint64_t gsc__autocast_region(void);
 
 #endif

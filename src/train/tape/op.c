@@ -10,15 +10,15 @@
                      .required = required_inputs,                                                                      \
                      .inputs = all_inputs,                                                                             \
                      .operands = {__VA_ARGS__},                                                                        \
-                     .check = gsc_op_##op##_check,                                                                     \
-                     .forward = gsc_op_##op##_forward,                                                                 \
-                     .backward = gsc_op_##op##_backward},
-const gsc_op gsc_op_table[GSC_OP_COUNT] = {GSC_OPS(GSC_OP_ENTRY)};
+                     .check = gsc__op_##op##_check,                                                                    \
+                     .forward = gsc__op_##op##_forward,                                                                \
+                     .backward = gsc__op_##op##_backward},
+const gsc__op gsc__op_table[GSC_OP_COUNT] = {GSC_OPS(GSC_OP_ENTRY)};
 #undef GSC_OP_ENTRY
 
 static gsc_tensor *apply(int id, gsc_tensor *a, gsc_tensor *b, gsc_tensor *c)
 {
-    return gsc_op_apply(&(gsc_call){.op = &gsc_op_table[id], .in = {a, b, c}});
+    return gsc__op_apply(&(gsc__call){.op = &gsc__op_table[id], .in = {a, b, c}});
 }
 
 gsc_tensor *gsc_add(gsc_tensor *a, gsc_tensor *b) { return apply(GSC_OP_add, a, b, NULL); }
@@ -51,14 +51,14 @@ gsc_tensor *gsc_cast(gsc_tensor *x, DLDataType dtype)
 {
     if (!x)
         return NULL;
-    gsc_tensor_kind kind = gsc_tensor_kind_of(dtype);
-    if (!gsc_tensor_kind_is_float(kind)) {
+    gsc__tensor_kind kind = gsc__tensor_kind_of(dtype);
+    if (!gsc__tensor_kind_is_float(kind)) {
         gsc_fail(GSC_ERR_VALUE,
                  "gsc_cast: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, bfloat16",
                  dtype.code, dtype.bits, dtype.lanes);
         return NULL;
     }
-    return gsc_op_apply(&(gsc_call){.op = &gsc_op_table[GSC_OP_cast], .in = {x}, .kind = kind});
+    return gsc__op_apply(&(gsc__call){.op = &gsc__op_table[GSC_OP_cast], .in = {x}, .kind = kind});
 }
 
 gsc_tensor *gsc_reshape(gsc_tensor *x, int32_t ndim, const int64_t *shape)
@@ -70,10 +70,10 @@ gsc_tensor *gsc_reshape(gsc_tensor *x, int32_t ndim, const int64_t *shape)
                  (int)ndim, shape ? "given" : "NULL", GSC_TENSOR_MAX_DIMS);
         return NULL;
     }
-    gsc_call call = {.op = &gsc_op_table[GSC_OP_reshape], .in = {x}, .ndim = ndim};
+    gsc__call call = {.op = &gsc__op_table[GSC_OP_reshape], .in = {x}, .ndim = ndim};
     if (ndim > 0)
         memcpy(call.shape, shape, (size_t)ndim * sizeof *shape);
-    return gsc_op_apply(&call);
+    return gsc__op_apply(&call);
 }
 
 gsc_tensor *gsc_scale_loss(gsc_scaler *scaler, gsc_tensor *loss)
@@ -87,5 +87,5 @@ gsc_tensor *gsc_scale_loss(gsc_scaler *scaler, gsc_tensor *loss)
     if (!gsc_scaler_is_enabled(scaler))
         return loss;
     double scale = gsc_scaler_get_scale(scaler);
-    return gsc_op_apply(&(gsc_call){.op = &gsc_op_table[GSC_OP_scale_loss], .in = {loss}, .factor = scale});
+    return gsc__op_apply(&(gsc__call){.op = &gsc__op_table[GSC_OP_scale_loss], .in = {loss}, .factor = scale});
 }

@@ -4,8 +4,8 @@
  * X(name, autocast policy, required inputs, inputs, tolerance, the inputs' names)
  * tolerance: how far results and gradients may be from the exact ones where the inputs are around 1, in units of the
  * dtype's epsilon times the larger of 1 and their magnitude. */
-#ifndef GSC_TRAIN_OPS_LIST_H
-#define GSC_TRAIN_OPS_LIST_H
+#ifndef GSC_TRAIN_TAPE_OP_LIST_H
+#define GSC_TRAIN_TAPE_OP_LIST_H
 
 #define GSC_OPS(X)                                                                                                     \
     X(add, WIDEST, 2, 2, 1, "a", "b")                                                                                  \

@@ -14,7 +14,7 @@ gsc_status gsc_tape_create(gsc_tape **out)
     gsc_tape *tape = calloc(1, sizeof *tape);
     if (!tape)
         return gsc_fail(GSC_ERR_MEMORY, "gsc_tape_create: no memory for a tape");
-    gsc_status status = gsc_dnnl_init(&tape->dnnl);
+    gsc_status status = gsc__dnnl_init(&tape->dnnl);
     if (status != GSC_OK) {
         free(tape);
         return status;
@@ -27,8 +27,8 @@ void gsc_tape_destroy(gsc_tape *tape)
 {
     if (!tape)
         return;
-    gsc_arena_free(&tape->arena);
-    gsc_dnnl_free(&tape->dnnl);
+    gsc__arena_free(&tape->arena);
+    gsc__dnnl_free(&tape->dnnl);
     free(tape);
 }
 
@@ -36,36 +36,36 @@ void gsc_tape_clear(gsc_tape *tape)
 {
     if (!tape)
         return;
-    gsc_arena_clear(&tape->arena);
+    gsc__arena_clear(&tape->arena);
     tape->last = NULL;
     tape->casts = NULL;
     tape->ran_backward = false;
 }
 
-gsc_tensor *gsc_tape_tensor(gsc_tape *tape, gsc_tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count)
+gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count)
 {
-    gsc_tensor *tensor = gsc_arena_alloc(&tape->arena, sizeof *tensor);
-    void *elements = tensor ? gsc_arena_alloc(&tape->arena, count * gsc_tensor_kind_size(kind)) : NULL;
+    gsc_tensor *tensor = gsc__arena_alloc(&tape->arena, sizeof *tensor);
+    void *elements = tensor ? gsc__arena_alloc(&tape->arena, count * gsc__tensor_kind_size(kind)) : NULL;
     if (!elements)
         return NULL;
-    gsc_tensor_init(tensor, kind, ndim, shape, count);
+    gsc__tensor_init(tensor, kind, ndim, shape, count);
     tensor->data.data = elements;
     tensor->tape = tape;
     return tensor;
 }
 
-void *gsc_tape_scratch(gsc_tape *tape, size_t count, gsc_tensor_kind kind)
+void *gsc__tape_scratch(gsc_tape *tape, size_t count, gsc__tensor_kind kind)
 {
-    return gsc_arena_alloc(&tape->arena, count * gsc_tensor_kind_size(kind));
+    return gsc__arena_alloc(&tape->arena, count * gsc__tensor_kind_size(kind));
 }
 
-static gsc_tensor_kind check_input(const gsc_tape *tape, const DLTensor *values, size_t *count)
+static gsc__tensor_kind check_input(const gsc_tape *tape, const DLTensor *values, size_t *count)
 {
     if (!tape || !values) {
         gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: %s is NULL", tape ? "values" : "tape");
         return GSC_KIND_NONE;
     }
-    gsc_tensor_kind kind = gsc_tensor_kind_of(values->dtype);
+    gsc__tensor_kind kind = gsc__tensor_kind_of(values->dtype);
     if (kind == GSC_KIND_NONE) {
         gsc_fail(GSC_ERR_VALUE,
                  "gsc_tape_input: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, bfloat16, "
@@ -78,7 +78,7 @@ static gsc_tensor_kind check_input(const gsc_tape *tape, const DLTensor *values,
                  (int)values->device.device_type, (int)kDLCPU);
         return GSC_KIND_NONE;
     }
-    if (gsc_shape_count("gsc_tape_input", kind, values->ndim, values->shape, count) != GSC_OK)
+    if (gsc__shape_count("gsc_tape_input", kind, values->ndim, values->shape, count) != GSC_OK)
         return GSC_KIND_NONE;
     if (*count > 0 && !values->data) {
         gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: values->data is NULL with %zu elements", *count);
@@ -108,16 +108,16 @@ static void copy_strided(const DLTensor *values, size_t size, size_t count, char
 gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values)
 {
     size_t count = 0;
-    gsc_tensor_kind kind = check_input(tape, values, &count);
+    gsc__tensor_kind kind = check_input(tape, values, &count);
     if (kind == GSC_KIND_NONE)
         return NULL;
-    gsc_tensor *tensor = gsc_tape_tensor(tape, kind, values->ndim, values->shape, count);
+    gsc_tensor *tensor = gsc__tape_tensor(tape, kind, values->ndim, values->shape, count);
     if (!tensor || count == 0)
         return tensor;
-    if (gsc_is_compact(values))
-        memcpy(tensor->data.data, (const char *)values->data + values->byte_offset, gsc_tensor_bytes(tensor));
+    if (gsc__is_compact(values))
+        memcpy(tensor->data.data, (const char *)values->data + values->byte_offset, gsc__tensor_bytes(tensor));
     else
-        copy_strided(values, gsc_tensor_kind_size(kind), count, tensor->data.data);
+        copy_strided(values, gsc__tensor_kind_size(kind), count, tensor->data.data);
     return tensor;
 }
 
@@ -135,10 +135,10 @@ gsc_tensor *gsc_tape_param(gsc_tape *tape, gsc_tensor *param)
         gsc_fail(GSC_ERR_VALUE, "gsc_tape_param: param belongs to another tape");
         return NULL;
     }
-    gsc_tensor *handle = gsc_arena_alloc(&tape->arena, sizeof *handle);
+    gsc_tensor *handle = gsc__arena_alloc(&tape->arena, sizeof *handle);
     if (!handle)
         return NULL;
-    gsc_tensor_init(handle, param->kind, param->data.ndim, param->shape, param->count);
+    gsc__tensor_init(handle, param->kind, param->data.ndim, param->shape, param->count);
     handle->data.data = param->data.data;
     handle->tape = tape;
     handle->param = param;
@@ -150,12 +150,12 @@ static gsc_status provide_grad(gsc_tape *tape, gsc_tensor *tensor)
 {
     if (tensor->grad.data)
         return GSC_OK;
-    size_t bytes = gsc_tensor_bytes(tensor);
+    size_t bytes = gsc__tensor_bytes(tensor);
     if (tensor->tape) {
-        tensor->grad.data = gsc_arena_alloc(&tape->arena, bytes);
+        tensor->grad.data = gsc__arena_alloc(&tape->arena, bytes);
         return tensor->grad.data ? GSC_OK : GSC_ERR_MEMORY;
     }
-    tensor->grad.data = gsc_tensor_alloc(bytes);
+    tensor->grad.data = gsc__tensor_alloc(bytes);
     if (!tensor->grad.data)
         return gsc_fail(GSC_ERR_MEMORY, "gsc_tape_backward: no memory for the gradient of parameter \"%s\" (%zu bytes)",
                         tensor->name ? tensor->name : "", bytes);
@@ -163,7 +163,7 @@ static gsc_status provide_grad(gsc_tape *tape, gsc_tensor *tensor)
 }
 
 /* The gradient's first contribution is written in place, later ones to scratch and then added. */
-static gsc_status node_backward(gsc_tape *tape, const gsc_node *node)
+static gsc_status node_backward(gsc_tape *tape, const gsc__node *node)
 {
     void *grads[GSC_OP_INPUTS] = {NULL};
     _Static_assert(GSC_OP_INPUTS == 3, "grads");
@@ -177,13 +177,13 @@ static gsc_status node_backward(gsc_tape *tape, const gsc_node *node)
         grads[i] = in->grad.data;
         in->has_grad = true; /* so that the same tensor as a later operand adds */
     }
-    gsc_arena_mark mark = gsc_arena_get_mark(&tape->arena);
+    gsc__arena_mark mark = gsc__arena_get_mark(&tape->arena);
     gsc_status status = GSC_OK;
     for (int i = 0; i < node->op->inputs && status == GSC_OK; i++) {
         gsc_tensor *in = node->in[i];
         if (!in || !in->requires_grad || grads[i])
             continue;
-        grads[i] = gsc_tape_scratch(tape, in->count, in->kind);
+        grads[i] = gsc__tape_scratch(tape, in->count, in->kind);
         status = grads[i] ? GSC_OK : GSC_ERR_MEMORY;
     }
     /* None is wanted where leaves were frozen after the forward pass. */
@@ -191,8 +191,8 @@ static gsc_status node_backward(gsc_tape *tape, const gsc_node *node)
         status = node->op->backward(node, tape, grads);
     for (int i = 0; i < node->op->inputs && status == GSC_OK; i++)
         if (grads[i] && grads[i] != node->in[i]->grad.data)
-            gsc_accumulate(node->in[i]->kind, node->in[i]->grad.data, grads[i], node->in[i]->count);
-    gsc_arena_rewind(&tape->arena, mark);
+            gsc__accumulate(node->in[i]->kind, node->in[i]->grad.data, grads[i], node->in[i]->count);
+    gsc__arena_rewind(&tape->arena, mark);
     return status;
 }
 
@@ -211,7 +211,7 @@ static gsc_status check_root(const gsc_tape *tape, const gsc_tensor *root)
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_tape_backward: root has shape %s, one element is needed: gsc_sum or "
                         "gsc_mean make one",
-                        gsc_tensor_shape_text(root).text);
+                        gsc__tensor_shape_text(root).text);
     if (!gsc_tensor_requires_grad(root))
         return gsc_fail(GSC_ERR_VALUE, "gsc_tape_backward: root depends on no tensor that requires a gradient; see "
                                        "gsc_tensor_set_requires_grad");
@@ -228,11 +228,11 @@ static gsc_status seed(gsc_tape *tape, gsc_tensor *root)
         return status;
     const float one = 1.0f;
     uint64_t element; /* holds one element of any dtype */
-    gsc_convert(GSC_KIND_F32, &one, root->kind, &element, 1);
+    gsc__convert(GSC_KIND_F32, &one, root->kind, &element, 1);
     if (root->has_grad)
-        gsc_accumulate(root->kind, root->grad.data, &element, 1);
+        gsc__accumulate(root->kind, root->grad.data, &element, 1);
     else
-        memcpy(root->grad.data, &element, gsc_tensor_bytes(root));
+        memcpy(root->grad.data, &element, gsc__tensor_bytes(root));
     root->has_grad = true;
     return GSC_OK;
 }
@@ -243,11 +243,11 @@ gsc_status gsc_tape_backward(gsc_tape *tape, gsc_tensor *root)
     if (status != GSC_OK)
         return status;
     tape->ran_backward = true;
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     status = seed(tape, root->param ? root->param : root);
-    for (const gsc_node *node = tape->last; node && status == GSC_OK; node = node->previous)
+    for (const gsc__node *node = tape->last; node && status == GSC_OK; node = node->previous)
         if (node->out->has_grad)
             status = node_backward(tape, node);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return status;
 }

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tape.h: the record of op calls, and what ops find on it: scratch memory and oneDNN's primitives. */
-#ifndef GSC_TRAIN_TAPE_H
-#define GSC_TRAIN_TAPE_H
+#ifndef GSC_TRAIN_TAPE_TAPE_H
+#define GSC_TRAIN_TAPE_TAPE_H
 
 #include "train/dnnl/dnnl.h"
 #include "train/tape/op.h"
 #include "train/tensor/arena.h"
 
 /* A parameter in another dtype, made by autocast: used again by later ops of the region. */
-typedef struct gsc_cached_cast {
-    struct gsc_cached_cast *previous;
+typedef struct gsc__cached_cast {
+    struct gsc__cached_cast *previous;
     uint64_t param; /* its serial number */
     gsc_tensor *cast;
     uint64_t region;
-} gsc_cached_cast;
+} gsc__cached_cast;
 
 struct gsc_tape {
-    gsc_arena arena;
-    gsc_dnnl dnnl;
-    gsc_node *last; /* the latest recorded call, linked to the earlier ones */
-    gsc_cached_cast *casts;
+    gsc__arena arena;
+    gsc__dnnl dnnl;
+    gsc__node *last; /* the latest recorded call, linked to the earlier ones */
+    gsc__cached_cast *casts;
     bool ran_backward;
 };
 
 /* A tensor on the tape with memory for its elements, not initialised. NULL with a message: no memory. */
-gsc_tensor *gsc_tape_tensor(gsc_tape *tape, gsc_tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count);
-/* Memory until the running op call ends, not initialised; as gsc_arena_alloc. */
-void *gsc_tape_scratch(gsc_tape *tape, size_t count, gsc_tensor_kind kind);
+gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count);
+/* Memory until the running op call ends, not initialised; as gsc__arena_alloc. */
+void *gsc__tape_scratch(gsc_tape *tape, size_t count, gsc__tensor_kind kind);
 
 #endif

@@ -8,25 +8,25 @@
 
 enum { LEAST_CHUNK = 64 * 1024 };
 
-struct gsc_arena_chunk {
-    gsc_arena_chunk *previous;
+struct gsc__arena_chunk {
+    gsc__arena_chunk *previous;
     size_t size, used; /* bytes behind the header */
 };
 
 enum { HEADER = GSC_ARENA_ALIGNMENT };
-_Static_assert(sizeof(gsc_arena_chunk) <= HEADER, "the header must fit in front of the first aligned byte");
+_Static_assert(sizeof(gsc__arena_chunk) <= HEADER, "the header must fit in front of the first aligned byte");
 
 static size_t round_up(size_t size)
 {
     return (size + GSC_ARENA_ALIGNMENT - 1) / GSC_ARENA_ALIGNMENT * GSC_ARENA_ALIGNMENT;
 }
 
-static gsc_arena_chunk *add_chunk(gsc_arena *arena, size_t size)
+static gsc__arena_chunk *add_chunk(gsc__arena *arena, size_t size)
 {
     size = size < arena->reserve ? arena->reserve : size;
     size = size < arena->total / 2 ? round_up(arena->total / 2) : size; /* grows geometrically: few chunks */
     size = size < LEAST_CHUNK ? LEAST_CHUNK : size;
-    gsc_arena_chunk *chunk = aligned_alloc(GSC_ARENA_ALIGNMENT, HEADER + size);
+    gsc__arena_chunk *chunk = aligned_alloc(GSC_ARENA_ALIGNMENT, HEADER + size);
     if (!chunk) {
         gsc_fail(GSC_ERR_MEMORY, "the tape needs %zu bytes more and the system has none", size);
         return NULL;
@@ -40,14 +40,14 @@ static gsc_arena_chunk *add_chunk(gsc_arena *arena, size_t size)
     return chunk;
 }
 
-void *gsc_arena_alloc(gsc_arena *arena, size_t size)
+void *gsc__arena_alloc(gsc__arena *arena, size_t size)
 {
     if (size > SIZE_MAX / 4) {
         gsc_fail(GSC_ERR_MEMORY, "the tape cannot hold a tensor of %zu bytes", size);
         return NULL;
     }
     size = round_up(size);
-    gsc_arena_chunk *chunk = arena->last;
+    gsc__arena_chunk *chunk = arena->last;
     if (!chunk || chunk->size - chunk->used < size)
         chunk = add_chunk(arena, size);
     if (!chunk)
@@ -57,20 +57,20 @@ void *gsc_arena_alloc(gsc_arena *arena, size_t size)
     return memory;
 }
 
-gsc_arena_mark gsc_arena_get_mark(const gsc_arena *arena)
+gsc__arena_mark gsc__arena_get_mark(const gsc__arena *arena)
 {
-    return (gsc_arena_mark){.chunk = arena->last, .used = arena->last ? arena->last->used : 0};
+    return (gsc__arena_mark){.chunk = arena->last, .used = arena->last ? arena->last->used : 0};
 }
 
-static void drop_last(gsc_arena *arena)
+static void drop_last(gsc__arena *arena)
 {
-    gsc_arena_chunk *chunk = arena->last;
+    gsc__arena_chunk *chunk = arena->last;
     arena->last = chunk->previous;
     arena->total -= chunk->size;
     free(chunk);
 }
 
-void gsc_arena_rewind(gsc_arena *arena, gsc_arena_mark mark)
+void gsc__arena_rewind(gsc__arena *arena, gsc__arena_mark mark)
 {
     size_t peak = arena->total;
     while (arena->last != mark.chunk)
@@ -81,18 +81,18 @@ void gsc_arena_rewind(gsc_arena *arena, gsc_arena_mark mark)
         arena->reserve = peak - arena->total; /* what scratch needed once, it needs again */
 }
 
-void gsc_arena_clear(gsc_arena *arena)
+void gsc__arena_clear(gsc__arena *arena)
 {
     if (arena->last && !arena->last->previous && arena->reserve == 0) {
         arena->last->used = 0;
         return;
     }
     size_t wanted = arena->total + arena->reserve;
-    gsc_arena_free(arena);
+    gsc__arena_free(arena);
     arena->reserve = wanted;
 }
 
-void gsc_arena_free(gsc_arena *arena)
+void gsc__arena_free(gsc__arena *arena)
 {
     while (arena->last)
         drop_last(arena);

@@ -42,7 +42,7 @@ static void f16_to_f32(const uint16_t *restrict src, float *restrict dst, size_t
         done = f16_to_f32_groups(src, dst, n);
 #endif
     for (size_t i = done; i < n; i++)
-        dst[i] = gsc_f16_to_f32(src[i]);
+        dst[i] = gsc__f16_to_f32(src[i]);
 }
 
 static void f32_to_f16(const float *restrict src, uint16_t *restrict dst, size_t n)
@@ -53,19 +53,19 @@ static void f32_to_f16(const float *restrict src, uint16_t *restrict dst, size_t
         done = f32_to_f16_groups(src, dst, n);
 #endif
     for (size_t i = done; i < n; i++)
-        dst[i] = gsc_f32_to_f16(src[i]);
+        dst[i] = gsc__f32_to_f16(src[i]);
 }
 
 static void bf16_to_f32(const uint16_t *restrict src, float *restrict dst, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        dst[i] = gsc_bf16_to_f32(src[i]);
+        dst[i] = gsc__bf16_to_f32(src[i]);
 }
 
 static void f32_to_bf16(const float *restrict src, uint16_t *restrict dst, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        dst[i] = gsc_f32_to_bf16(src[i]);
+        dst[i] = gsc__f32_to_bf16(src[i]);
 }
 
 static void f32_to_f64(const float *restrict src, double *restrict dst, size_t n)
@@ -87,10 +87,10 @@ static float f64_to_f32_odd(double value)
     float nearest = (float)value;
     if ((double)nearest == value || value != value)
         return nearest;
-    uint32_t bits = gsc_float_bits(nearest);
+    uint32_t bits = gsc__float_bits(nearest);
     if (fabs((double)nearest) > fabs(value))
         bits--;
-    return gsc_bits_float(bits | 1u);
+    return gsc__bits_float(bits | 1u);
 }
 
 static void f64_to_f32_all_odd(const double *restrict src, float *restrict dst, size_t n)
@@ -99,7 +99,7 @@ static void f64_to_f32_all_odd(const double *restrict src, float *restrict dst, 
         dst[i] = f64_to_f32_odd(src[i]);
 }
 
-static void from_f32(const float *src, gsc_tensor_kind to, void *dst, size_t n)
+static void from_f32(const float *src, gsc__tensor_kind to, void *dst, size_t n)
 {
     switch (to) {
     case GSC_KIND_F32: memcpy(dst, src, n * sizeof *src); break;
@@ -111,7 +111,7 @@ static void from_f32(const float *src, gsc_tensor_kind to, void *dst, size_t n)
     }
 }
 
-static void to_f32(gsc_tensor_kind from, const void *src, bool half_follows, float *dst, size_t n)
+static void to_f32(gsc__tensor_kind from, const void *src, bool half_follows, float *dst, size_t n)
 {
     switch (from) {
     case GSC_KIND_F32: memcpy(dst, src, n * sizeof *dst); break;
@@ -123,12 +123,12 @@ static void to_f32(gsc_tensor_kind from, const void *src, bool half_follows, flo
     }
 }
 
-void gsc_convert(gsc_tensor_kind from, const void *src, gsc_tensor_kind to, void *dst, size_t n)
+void gsc__convert(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, void *dst, size_t n)
 {
     if (n == 0)
         return;
     if (from == to) {
-        memcpy(dst, src, n * gsc_tensor_kind_size(to));
+        memcpy(dst, src, n * gsc__tensor_kind_size(to));
     } else if (from == GSC_KIND_F32) {
         from_f32(src, to, dst, n);
     } else if (to == GSC_KIND_F32) {
@@ -137,14 +137,14 @@ void gsc_convert(gsc_tensor_kind from, const void *src, gsc_tensor_kind to, void
         float strip[GSC_STRIP];
         for (size_t i = 0; i < n; i += GSC_STRIP) {
             size_t length = n - i < GSC_STRIP ? n - i : GSC_STRIP;
-            to_f32(from, gsc_at(from, src, i), true, strip, length);
-            from_f32(strip, to, gsc_at_mutable(to, dst, i), length);
+            to_f32(from, gsc__at(from, src, i), true, strip, length);
+            from_f32(strip, to, gsc__at_mutable(to, dst, i), length);
         }
     }
 }
 
 typedef struct conversion {
-    gsc_tensor_kind from, to;
+    gsc__tensor_kind from, to;
     const void *src;
     void *dst;
     size_t n;
@@ -154,22 +154,22 @@ static void convert_block(void *ctx, size_t block)
 {
     const conversion *c = ctx;
     size_t first = block * GSC_BLOCK;
-    gsc_convert(c->from, gsc_at(c->from, c->src, first), c->to, gsc_at_mutable(c->to, c->dst, first),
-                gsc_block_length(c->n, block));
+    gsc__convert(c->from, gsc__at(c->from, c->src, first), c->to, gsc__at_mutable(c->to, c->dst, first),
+                 gsc__block_length(c->n, block));
 }
 
-void gsc_convert_all(gsc_tensor_kind from, const void *src, gsc_tensor_kind to, void *dst, size_t n)
+void gsc__convert_all(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, void *dst, size_t n)
 {
     conversion whole = {.from = from, .to = to, .src = src, .dst = dst, .n = n};
-    gsc_parallel_run(gsc_blocks(n), convert_block, &whole);
+    gsc_parallel_run(gsc__blocks(n), convert_block, &whole);
 }
 
-const double *gsc_load_f64(gsc_tensor_kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP])
+const double *gsc__load_f64(gsc__tensor_kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP])
 {
-    src = gsc_at(kind, src, first);
+    src = gsc__at(kind, src, first);
     if (kind == GSC_KIND_F64)
         return src;
-    gsc_convert(kind, src, GSC_KIND_F64, strip, n);
+    gsc__convert(kind, src, GSC_KIND_F64, strip, n);
     return strip;
 }
 
@@ -185,24 +185,24 @@ static void add_f64(double *restrict dst, const double *restrict src, size_t n)
         dst[i] += src[i];
 }
 
-static void add_half(gsc_tensor_kind kind, void *dst, const void *src, size_t n)
+static void add_half(gsc__tensor_kind kind, void *dst, const void *src, size_t n)
 {
     float sum[GSC_STRIP], strip[GSC_STRIP];
     for (size_t i = 0; i < n; i += GSC_STRIP) {
         size_t length = n - i < GSC_STRIP ? n - i : GSC_STRIP;
-        gsc_convert(kind, gsc_at(kind, dst, i), GSC_KIND_F32, sum, length);
-        gsc_convert(kind, gsc_at(kind, src, i), GSC_KIND_F32, strip, length);
+        gsc__convert(kind, gsc__at(kind, dst, i), GSC_KIND_F32, sum, length);
+        gsc__convert(kind, gsc__at(kind, src, i), GSC_KIND_F32, strip, length);
         add_f32(sum, strip, length);
-        gsc_convert(GSC_KIND_F32, sum, kind, gsc_at_mutable(kind, dst, i), length);
+        gsc__convert(GSC_KIND_F32, sum, kind, gsc__at_mutable(kind, dst, i), length);
     }
 }
 
 static void accumulate_block(void *ctx, size_t block)
 {
     const conversion *c = ctx;
-    size_t n = gsc_block_length(c->n, block);
-    const void *src = gsc_at(c->from, c->src, block * GSC_BLOCK);
-    void *dst = gsc_at_mutable(c->to, c->dst, block * GSC_BLOCK);
+    size_t n = gsc__block_length(c->n, block);
+    const void *src = gsc__at(c->from, c->src, block * GSC_BLOCK);
+    void *dst = gsc__at_mutable(c->to, c->dst, block * GSC_BLOCK);
     if (c->to == GSC_KIND_F32)
         add_f32(dst, src, n);
     else if (c->to == GSC_KIND_F64)
@@ -211,8 +211,8 @@ static void accumulate_block(void *ctx, size_t block)
         add_half(c->to, dst, src, n);
 }
 
-void gsc_accumulate(gsc_tensor_kind kind, void *dst, const void *src, size_t n)
+void gsc__accumulate(gsc__tensor_kind kind, void *dst, const void *src, size_t n)
 {
     conversion whole = {.from = kind, .to = kind, .src = src, .dst = dst, .n = n};
-    gsc_parallel_run(gsc_blocks(n), accumulate_block, &whole);
+    gsc_parallel_run(gsc__blocks(n), accumulate_block, &whole);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops_convert.h: elements from one floating-point dtype to another, each rounded once to nearest even. */
-#ifndef GSC_TRAIN_OPS_CONVERT_H
-#define GSC_TRAIN_OPS_CONVERT_H
+#ifndef GSC_TRAIN_TENSOR_CONVERT_H
+#define GSC_TRAIN_TENSOR_CONVERT_H
 
 #include "train/tensor/tensor.h"
 
@@ -9,28 +9,28 @@
 enum { GSC_STRIP = 1024 };
 
 /* On the calling thread; src and dst are disjoint. */
-void gsc_convert(gsc_tensor_kind from, const void *src, gsc_tensor_kind to, void *dst, size_t n);
+void gsc__convert(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, void *dst, size_t n);
 /* On all threads. */
-void gsc_convert_all(gsc_tensor_kind from, const void *src, gsc_tensor_kind to, void *dst, size_t n);
+void gsc__convert_all(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, void *dst, size_t n);
 /* Elements first … first + n - 1 as float64, n <= GSC_STRIP: src itself where it is float64, else copied to strip. */
-const double *gsc_load_f64(gsc_tensor_kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP]);
+const double *gsc__load_f64(gsc__tensor_kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP]);
 /* dst[i] += src[i], computed in float32 for the half dtypes. On all threads. */
-void gsc_accumulate(gsc_tensor_kind kind, void *dst, const void *src, size_t n);
+void gsc__accumulate(gsc__tensor_kind kind, void *dst, const void *src, size_t n);
 
-static inline const void *gsc_at(gsc_tensor_kind kind, const void *elements, size_t index)
+static inline const void *gsc__at(gsc__tensor_kind kind, const void *elements, size_t index)
 {
-    return (const char *)elements + index * gsc_tensor_kind_size(kind);
+    return (const char *)elements + index * gsc__tensor_kind_size(kind);
 }
 
-static inline void *gsc_at_mutable(gsc_tensor_kind kind, void *elements, size_t index)
+static inline void *gsc__at_mutable(gsc__tensor_kind kind, void *elements, size_t index)
 {
-    return (char *)elements + index * gsc_tensor_kind_size(kind);
+    return (char *)elements + index * gsc__tensor_kind_size(kind);
 }
 
 /* A loop over n elements in blocks; blocks are the same for every thread count. */
 enum { GSC_BLOCK = 16 * GSC_STRIP };
-static inline size_t gsc_blocks(size_t n) { return n / GSC_BLOCK + (n % GSC_BLOCK != 0); }
-static inline size_t gsc_block_length(size_t n, size_t block)
+static inline size_t gsc__blocks(size_t n) { return n / GSC_BLOCK + (n % GSC_BLOCK != 0); }
+static inline size_t gsc__block_length(size_t n, size_t block)
 {
     size_t left = n - block * GSC_BLOCK;
     return left < GSC_BLOCK ? left : GSC_BLOCK;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* philox.h: Philox4x32-10, the block function behind random.h (Salmon, Moraes, Dror and Shaw, "Parallel random numbers:
  * as easy as 1, 2, 3", SC'11): a bijection of 128-bit counters for each 64-bit key. */
-#ifndef GSC_TRAIN_PHILOX_H
-#define GSC_TRAIN_PHILOX_H
+#ifndef GSC_TRAIN_TENSOR_PHILOX_H
+#define GSC_TRAIN_TENSOR_PHILOX_H
 
 #include <stdint.h>
 
 /* Replaces the counter by its block of random words. Constants and order of words as published. */
-static inline void gsc_philox4x32(uint32_t words[4], uint32_t key0, uint32_t key1)
+static inline void gsc__philox4x32(uint32_t words[4], uint32_t key0, uint32_t key1)
 {
     for (int round = 0; round < 10; round++) {
         uint64_t product0 = UINT64_C(0xD2511F53) * words[0];

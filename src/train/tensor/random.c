@@ -22,7 +22,7 @@ static void draw(const gsc_random *random, uint64_t first, size_t n, uint64_t *o
             uint64_t block = index / 2;
             uint32_t words[4] = {(uint32_t)random->stream, (uint32_t)(random->stream >> 32), (uint32_t)block,
                                  (uint32_t)(block >> 32)};
-            gsc_philox4x32(words, (uint32_t)random->seed, (uint32_t)(random->seed >> 32));
+            gsc__philox4x32(words, (uint32_t)random->seed, (uint32_t)(random->seed >> 32));
             halves[0] = (uint64_t)words[1] << 32 | words[0];
             halves[1] = (uint64_t)words[3] << 32 | words[2];
         }
@@ -73,9 +73,9 @@ double gsc_random_normal(gsc_random *random)
     uint64_t bits[2];
     draw(random, random->counter, 2, bits);
     random->counter += 2;
-    gsc_fpenv caller = gsc_fpenv_enter();
-    double normal = gsc_fpenv_pin(normal_from_bits(bits[0], bits[1]));
-    gsc_fpenv_leave(caller);
+    gsc__fpenv caller = gsc__fpenv_enter();
+    double normal = gsc__fpenv_pin(normal_from_bits(bits[0], bits[1]));
+    gsc__fpenv_leave(caller);
     return normal;
 }
 
@@ -167,22 +167,22 @@ static gsc_status check_tensor(const gsc_random *random, const DLTensor *out, co
     if (out->device.device_type != kDLCPU)
         return gsc_fail(GSC_ERR_VALUE, "%s: out is on DLPack device type %d, it must be on the CPU", function,
                         (int)out->device.device_type);
-    gsc_tensor_kind kind = gsc_tensor_kind_of(out->dtype);
+    gsc__tensor_kind kind = gsc__tensor_kind_of(out->dtype);
     if (kind != GSC_KIND_F32 && kind != GSC_KIND_F64)
         return gsc_fail(GSC_ERR_VALUE, "%s: out has dtype code %d, bits %d, lanes %d; it must be float32 or float64",
                         function, (int)out->dtype.code, (int)out->dtype.bits, (int)out->dtype.lanes);
-    gsc_status status = gsc_shape_count(function, kind, out->ndim, out->shape, &fill->count);
+    gsc_status status = gsc__shape_count(function, kind, out->ndim, out->shape, &fill->count);
     if (status != GSC_OK || fill->count == 0)
         return status;
-    if (!gsc_is_compact(out))
+    if (!gsc__is_compact(out))
         return gsc_fail(GSC_ERR_VALUE, "%s: out of shape %s is strided, it must be compact and row-major", function,
-                        gsc_shape_print(out->ndim, out->shape).text);
+                        gsc__shape_print(out->ndim, out->shape).text);
     if (!out->data)
         return gsc_fail(GSC_ERR_VALUE, "%s: out has %zu elements but no data", function, fill->count);
     fill->data = (char *)out->data + out->byte_offset;
-    if ((uintptr_t)fill->data % gsc_tensor_kind_size(kind) != 0)
+    if ((uintptr_t)fill->data % gsc__tensor_kind_size(kind) != 0)
         return gsc_fail(GSC_ERR_VALUE, "%s: the data of out is not aligned to its %zu-byte elements", function,
-                        gsc_tensor_kind_size(kind));
+                        gsc__tensor_kind_size(kind));
     return GSC_OK;
 }
 
@@ -227,9 +227,9 @@ gsc_status gsc_random_fill_uniform(gsc_random *random, DLTensor *out, double low
     if (status != GSC_OK)
         return status;
     fill.is_double = out->dtype.bits == 64;
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     status = set_uniform(&fill, low, high);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     if (status == GSC_OK)
         run_fill(random, &fill);
     return status;
@@ -242,10 +242,10 @@ gsc_status gsc_random_fill_normal(gsc_random *random, DLTensor *out, double mean
     if (status != GSC_OK)
         return status;
     fill.is_double = out->dtype.bits == 64;
-    gsc_fpenv caller = gsc_fpenv_enter();
-    double spread = gsc_fpenv_pin(deviation), middle = gsc_fpenv_pin(mean);
+    gsc__fpenv caller = gsc__fpenv_enter();
+    double spread = gsc__fpenv_pin(deviation), middle = gsc__fpenv_pin(mean);
     bool fits = spread >= 0.0 && fabs(middle) + MAX_NORMAL * spread <= dtype_max(&fill);
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     if (!fits)
         return gsc_fail(
             GSC_ERR_VALUE,

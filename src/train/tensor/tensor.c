@@ -27,9 +27,9 @@ static const struct {
     [GSC_KIND_I64] = {{kDLInt, 64, 1}, "int64", 8},
 };
 
-gsc_tensor_kind gsc_tensor_kind_of(DLDataType dtype)
+gsc__tensor_kind gsc__tensor_kind_of(DLDataType dtype)
 {
-    for (gsc_tensor_kind kind = GSC_KIND_F32; kind <= GSC_KIND_I64; kind++) {
+    for (gsc__tensor_kind kind = GSC_KIND_F32; kind <= GSC_KIND_I64; kind++) {
         DLDataType known = kinds[kind].dtype;
         if (known.code == dtype.code && known.bits == dtype.bits && known.lanes == dtype.lanes)
             return kind;
@@ -37,13 +37,13 @@ gsc_tensor_kind gsc_tensor_kind_of(DLDataType dtype)
     return GSC_KIND_NONE;
 }
 
-DLDataType gsc_tensor_kind_dtype(gsc_tensor_kind kind) { return kinds[kind].dtype; }
+DLDataType gsc__tensor_kind_dtype(gsc__tensor_kind kind) { return kinds[kind].dtype; }
 
-const char *gsc_tensor_kind_name(gsc_tensor_kind kind) { return kinds[kind].name; }
+const char *gsc__tensor_kind_name(gsc__tensor_kind kind) { return kinds[kind].name; }
 
-size_t gsc_tensor_kind_size(gsc_tensor_kind kind) { return kinds[kind].size; }
+size_t gsc__tensor_kind_size(gsc__tensor_kind kind) { return kinds[kind].size; }
 
-gsc_status gsc_shape_count(const char *who, gsc_tensor_kind kind, int32_t ndim, const int64_t *shape, size_t *count)
+gsc_status gsc__shape_count(const char *who, gsc__tensor_kind kind, int32_t ndim, const int64_t *shape, size_t *count)
 {
     if (ndim < 0 || ndim > GSC_TENSOR_MAX_DIMS)
         return gsc_fail(GSC_ERR_VALUE, "%s: ndim is %d, allowed are 0 to %d", who, (int)ndim, GSC_TENSOR_MAX_DIMS);
@@ -56,21 +56,21 @@ gsc_status gsc_shape_count(const char *who, gsc_tensor_kind kind, int32_t ndim, 
                             shape[d]);
         empty = empty || shape[d] == 0;
     }
-    size_t limit = (size_t)PTRDIFF_MAX / gsc_tensor_kind_size(kind);
+    size_t limit = (size_t)PTRDIFF_MAX / gsc__tensor_kind_size(kind);
     size_t elements = empty ? 0 : 1;
     for (int32_t d = 0; d < ndim && !empty; d++) {
         if ((uint64_t)shape[d] > limit / elements)
             return gsc_fail(GSC_ERR_VALUE, "%s: a %s tensor of shape %s does not fit in memory", who,
-                            gsc_tensor_kind_name(kind), gsc_shape_print(ndim, shape).text);
+                            gsc__tensor_kind_name(kind), gsc__shape_print(ndim, shape).text);
         elements *= (size_t)shape[d];
     }
     *count = elements;
     return GSC_OK;
 }
 
-gsc_shape_text gsc_shape_print(int32_t ndim, const int64_t *shape)
+gsc__shape_text gsc__shape_print(int32_t ndim, const int64_t *shape)
 {
-    gsc_shape_text out;
+    gsc__shape_text out;
     size_t used = 0;
     for (int32_t d = 0; d < ndim; d++) /* the buffer holds the longest numbers */
         used +=
@@ -79,13 +79,13 @@ gsc_shape_text gsc_shape_print(int32_t ndim, const int64_t *shape)
     return out;
 }
 
-void *gsc_tensor_alloc(size_t bytes)
+void *gsc__tensor_alloc(size_t bytes)
 {
     size_t whole = bytes / GSC_ARENA_ALIGNMENT * GSC_ARENA_ALIGNMENT + GSC_ARENA_ALIGNMENT; /* never 0 */
     return aligned_alloc(GSC_ARENA_ALIGNMENT, whole);
 }
 
-void gsc_tensor_init(gsc_tensor *tensor, gsc_tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count)
+void gsc__tensor_init(gsc_tensor *tensor, gsc__tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count)
 {
     *tensor = (gsc_tensor){.count = count, .kind = kind};
     if (ndim > 0)
@@ -94,7 +94,7 @@ void gsc_tensor_init(gsc_tensor *tensor, gsc_tensor_kind kind, int32_t ndim, con
     tensor->grad = tensor->data;
 }
 
-bool gsc_is_compact(const DLTensor *tensor)
+bool gsc__is_compact(const DLTensor *tensor)
 {
     int64_t expected = 1;
     for (int32_t d = tensor->ndim - 1; d >= 0 && tensor->strides; d--) {
@@ -111,26 +111,26 @@ gsc_status gsc_tensor_create(DLDataType dtype, int32_t ndim, const int64_t *shap
 {
     if (!out)
         return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_create: out is NULL");
-    gsc_tensor_kind kind = gsc_tensor_kind_of(dtype);
+    gsc__tensor_kind kind = gsc__tensor_kind_of(dtype);
     if (kind == GSC_KIND_NONE)
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_tensor_create: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, "
                         "bfloat16, int64",
                         dtype.code, dtype.bits, dtype.lanes);
     size_t count;
-    gsc_status status = gsc_shape_count("gsc_tensor_create", kind, ndim, shape, &count);
+    gsc_status status = gsc__shape_count("gsc_tensor_create", kind, ndim, shape, &count);
     if (status != GSC_OK)
         return status;
     gsc_tensor *tensor = malloc(sizeof *tensor);
-    void *elements = gsc_tensor_alloc(count * gsc_tensor_kind_size(kind));
+    void *elements = gsc__tensor_alloc(count * gsc__tensor_kind_size(kind));
     if (!tensor || !elements) {
         free(tensor);
         free(elements);
         return gsc_fail(GSC_ERR_MEMORY, "gsc_tensor_create: no memory for a %s tensor of shape %s",
-                        gsc_tensor_kind_name(kind), gsc_shape_print(ndim, shape).text);
+                        gsc__tensor_kind_name(kind), gsc__shape_print(ndim, shape).text);
     }
-    gsc_tensor_init(tensor, kind, ndim, shape, count);
-    memset(elements, 0, gsc_tensor_bytes(tensor)); /* zero in every dtype */
+    gsc__tensor_init(tensor, kind, ndim, shape, count);
+    memset(elements, 0, gsc__tensor_bytes(tensor)); /* zero in every dtype */
     tensor->data.data = elements;
     tensor->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed);
     *out = tensor;
@@ -177,21 +177,21 @@ double gsc_tensor_item(const gsc_tensor *tensor)
     }
     if (tensor->count != 1) {
         gsc_fail(GSC_ERR_VALUE, "gsc_tensor_item: the tensor has shape %s, one element is needed",
-                 gsc_tensor_shape_text(tensor).text);
+                 gsc__tensor_shape_text(tensor).text);
         return NAN;
     }
-    gsc_fpenv caller = gsc_fpenv_enter();
+    gsc__fpenv caller = gsc__fpenv_enter();
     const void *element = tensor->data.data;
     double value = NAN;
     switch (tensor->kind) {
     case GSC_KIND_F32: value = *(const float *)element; break;
     case GSC_KIND_F64: value = *(const double *)element; break;
-    case GSC_KIND_F16: value = gsc_f16_to_f32(*(const uint16_t *)element); break;
-    case GSC_KIND_BF16: value = gsc_bf16_to_f32(*(const uint16_t *)element); break;
+    case GSC_KIND_F16: value = gsc__f16_to_f32(*(const uint16_t *)element); break;
+    case GSC_KIND_BF16: value = gsc__bf16_to_f32(*(const uint16_t *)element); break;
     case GSC_KIND_I64: value = (double)*(const int64_t *)element; break;
     case GSC_KIND_NONE: break;
     }
-    gsc_fpenv_leave(caller);
+    gsc__fpenv_leave(caller);
     return value;
 }
 
@@ -200,7 +200,7 @@ gsc_status gsc_tensor_set_requires_grad(gsc_tensor *tensor, bool requires_grad)
     tensor = resolve(tensor);
     if (!tensor)
         return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_requires_grad: tensor is NULL");
-    if (requires_grad && !gsc_tensor_kind_is_float(tensor->kind))
+    if (requires_grad && !gsc__tensor_kind_is_float(tensor->kind))
         return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_requires_grad: tensor \"%s\" is int64, which has no gradient",
                         tensor->name ? tensor->name : "");
     if (tensor->node)

@@ -24,14 +24,14 @@ typedef struct truth {
     unsigned char x[PROVE_BYTES], products[PROVE_BYTES], clamped[PROVE_BYTES];
     uint64_t max, max_of_x;
     size_t run_length, n_runs;
-    gsc_partial norm1[MOST_RUNS], norm2[MOST_RUNS], count[MOST_RUNS];
+    gsc__partial norm1[MOST_RUNS], norm2[MOST_RUNS], count[MOST_RUNS];
 } truth;
 
 struct block_room {
     truth truth;
     double magnitudes[PROVE_BLOCK];
-    gsc_run runs[MOST_RUNS];
-    gsc_partial partials[MOST_RUNS];
+    gsc__run runs[MOST_RUNS];
+    gsc__partial partials[MOST_RUNS];
     _Alignas(64) unsigned char guarded[GUARD + PROVE_BYTES + GUARD];
 };
 
@@ -40,8 +40,8 @@ typedef struct outcome {
     const unsigned char *elements;
     double factor;
     uint64_t returned;
-    const gsc_partial *partials; /* NULL: none */
-    bool counts;                 /* the partials are counts, not sums */
+    const gsc__partial *partials; /* NULL: none */
+    bool counts;                  /* the partials are counts, not sums */
 } outcome;
 
 static outcome outcome_of_unscale(const truth *t) { return (outcome){t->products, t->r, t->max, NULL, false}; }
@@ -64,33 +64,33 @@ static outcome outcome_of_clamp(const truth *t)
 typedef struct row {
     const char *name;
     size_t op; /* where in a table */
-    gsc_kind kind;
+    gsc__kind kind;
     outcome (*outcome)(const truth *t);
 } row;
 
-#define ROW(op, kind) {#op, offsetof(gsc_kernel_table, op), GSC_##kind, outcome_of_##op},
+#define ROW(op, kind) {#op, offsetof(gsc__kernel_table, op), GSC_##kind, outcome_of_##op},
 static const row rows[] = {GSC_KERNELS(ROW)};
 _Static_assert(sizeof rows / sizeof rows[0] == PROVE_ROWS, "PROVE_ROWS");
 
 static bool is_norm(const row *k)
 {
-    return k->op == offsetof(gsc_kernel_table, norm1) || k->op == offsetof(gsc_kernel_table, norm2);
+    return k->op == offsetof(gsc__kernel_table, norm1) || k->op == offsetof(gsc__kernel_table, norm2);
 }
 
 const char *prove_row_name(size_t index) { return rows[index].name; }
-gsc_kind prove_row_kind(size_t index) { return rows[index].kind; }
+gsc__kind prove_row_kind(size_t index) { return rows[index].kind; }
 
-static gsc_kernel *kernel_of(const row *k, const gsc_kernel_table *table)
+static gsc__kernel *kernel_of(const row *k, const gsc__kernel_table *table)
 {
-    gsc_kernel *const *kernels = (gsc_kernel *const *)(const void *)((const char *)table + k->op);
+    gsc__kernel *const *kernels = (gsc__kernel *const *)(const void *)((const char *)table + k->op);
     return kernels[k->kind];
 }
 
-const gsc_kernel_table *prove_tables[PROVE_TABLES];
+const gsc__kernel_table *prove_tables[PROVE_TABLES];
 
 void prove_find_tables(void)
 {
-    for (size_t isa = 0; (prove_tables[isa] = gsc_kernels_present(isa)) != NULL; isa++)
+    for (size_t isa = 0; (prove_tables[isa] = gsc__kernels_present(isa)) != NULL; isa++)
         if (isa + 1 == PROVE_TABLES)
             prove_fail("more than %d instruction sets", PROVE_TABLES - 1);
 }
@@ -138,7 +138,7 @@ static void tell_partials(truth *t, size_t run_length, bool with_norms, double *
     for (size_t k = 0; k < t->n_runs; k++) {
         const unsigned char *products = t->products + k * run_length * ref_size(type);
         size_t n = length_of(t, k);
-        t->count[k] = (gsc_partial){.counts = {.first = n}};
+        t->count[k] = (gsc__partial){.counts = {.first = n}};
         if (t->max >= ref_infinity(type)) {
             ref_count(type, products, n, &t->count[k].counts.infs, &t->count[k].counts.nans);
             t->count[k].counts.first = first_not_finite(type, products, n);
@@ -160,7 +160,7 @@ static uint64_t sum_bits(double sum)
     return bits;
 }
 
-static bool same_partial(const gsc_partial *a, const gsc_partial *b, bool counts)
+static bool same_partial(const gsc__partial *a, const gsc__partial *b, bool counts)
 {
     if (counts)
         return a->counts.infs == b->counts.infs && a->counts.nans == b->counts.nans &&
@@ -171,7 +171,7 @@ static bool same_partial(const gsc_partial *a, const gsc_partial *b, bool counts
     return same;
 }
 
-static bool same_partials(const truth *t, const outcome *expected, const gsc_partial *found)
+static bool same_partials(const truth *t, const outcome *expected, const gsc__partial *found)
 {
     bool same = true;
     for (size_t k = 0; k < t->n_runs && expected->partials; k++)
@@ -190,11 +190,11 @@ static void fail_in_elements(const char *where, const truth *t, const unsigned c
                        where, ref_get(type, t->x, i), ref_get(type, found, i), ref_get(type, expected, i), i, t->block);
 }
 
-static void fail_in_partials(const char *where, const truth *t, const outcome *expected, const gsc_partial *found)
+static void fail_in_partials(const char *where, const truth *t, const outcome *expected, const gsc__partial *found)
 {
     ref_type type = prove_type(t->from);
     for (size_t k = 0; k < t->n_runs; k++) {
-        const gsc_partial *a = &found[k], *b = &expected->partials[k];
+        const gsc__partial *a = &found[k], *b = &expected->partials[k];
         uint64_t first = ref_get(type, t->x, k * t->run_length);
         if (!same_partial(a, b, expected->counts) && expected->counts)
             prove_fail("%s: %zu elements from 0x%" PRIx64 " on have %" PRIu64 " infinities and %" PRIu64
@@ -207,8 +207,8 @@ static void fail_in_partials(const char *where, const truth *t, const outcome *e
     }
 }
 
-static void fail(const row *k, const gsc_kernel_table *table, const truth *t, const outcome *expected, uint64_t max,
-                 const gsc_partial *partials, const unsigned char *found)
+static void fail(const row *k, const gsc__kernel_table *table, const truth *t, const outcome *expected, uint64_t max,
+                 const gsc__partial *partials, const unsigned char *found)
 {
     char where[200];
     uint64_t first = ref_get(prove_type(t->from), t->x, 0);
@@ -231,13 +231,13 @@ static bool guards_intact(const unsigned char *guarded, size_t bytes)
     return intact;
 }
 
-static void prove_kernel(block_room *room, const row *k, const gsc_kernel_table *table, const outcome *expected)
+static void prove_kernel(block_room *room, const row *k, const gsc__kernel_table *table, const outcome *expected)
 {
     const truth *t = &room->truth;
     unsigned char *elements = room->guarded + GUARD;
     size_t size = ref_size(prove_type(t->from)), bytes = PROVE_BLOCK * size;
     for (size_t i = 0; i < t->n_runs; i++)
-        room->runs[i] = (gsc_run){elements + i * t->run_length * size, length_of(t, i)};
+        room->runs[i] = (gsc__run){elements + i * t->run_length * size, length_of(t, i)};
     memcpy(elements, t->x, bytes);
     memset(elements + bytes, GUARD_BYTE, GUARD);
     memset(room->partials, GUARD_BYTE, t->n_runs * sizeof room->partials[0]);
@@ -264,7 +264,7 @@ static uint64_t hash_of(const truth *t, const outcome *expected)
         hash = mix(hash, word);
     }
     for (size_t k = 0; k < t->n_runs && expected->partials; k++) {
-        const gsc_partial *partial = &expected->partials[k];
+        const gsc__partial *partial = &expected->partials[k];
         if (expected->counts)
             hash = mix(mix(mix(hash, partial->counts.infs), partial->counts.nans), partial->counts.first);
         for (int bin = 0; bin < 3 && !expected->counts; bin++)
@@ -295,7 +295,7 @@ static void prove_alone(block_room *room)
         for (size_t isa = 0; prove_tables[isa]; isa++) {
             uint64_t x = ref_get(type, t->x, i), element = x;
             uint64_t expected = ref_maximum(type, t->products + i * ref_size(type), 1);
-            uint64_t found = prove_tables[isa]->check[t->from->kind](&(gsc_run){&element, 1}, 1, t->r, NULL);
+            uint64_t found = prove_tables[isa]->check[t->from->kind](&(gsc__run){&element, 1}, 1, t->r, NULL);
             if (found != expected || element != x)
                 prove_fail("check of %s on %s, scale %a: 0x%" PRIx64 " alone returned 0x%" PRIx64
                            " instead of 0x%" PRIx64,

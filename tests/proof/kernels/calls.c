@@ -95,7 +95,7 @@ static void call(tensor_room *room, const char *isa, int threads)
 static void call_everywhere(tensor_room *room)
 {
     for (size_t isa = 0; prove_tables[isa]; isa++) {
-        if (!gsc_kernels_select(prove_tables[isa]->isa))
+        if (!gsc__kernels_select(prove_tables[isa]->isa))
             prove_fail("%s is present but cannot be chosen", prove_tables[isa]->isa);
         for (int threads = 1; threads <= 2; threads++)
             call(room, prove_tables[isa]->isa, threads);

@@ -18,7 +18,7 @@ enum { PROVE_BLOCK = 4096, PROVE_BYTES = PROVE_BLOCK * 8 };
 
 typedef struct domain {
     const char *name, *dtype;
-    gsc_kind kind;
+    gsc__kind kind;
     uint64_t blocks; /* of PROVE_BLOCK elements */
     void (*fill)(uint64_t block, void *x);
     size_t n_scales;                                   /* for the kernels on whole blocks */
@@ -49,7 +49,7 @@ uint64_t prove_limit(ref_type type, size_t index);
 /* The instruction sets of this processor, NULL after the last: asked for once, since asking takes longer than a block.
  */
 enum { PROVE_TABLES = 8 };
-extern const gsc_kernel_table *prove_tables[PROVE_TABLES];
+extern const gsc__kernel_table *prove_tables[PROVE_TABLES];
 void prove_find_tables(void);
 
 /* Sums over blocks of a hash of what each listed kernel has to give: the order of the blocks does not matter. */
@@ -60,7 +60,7 @@ typedef struct digests {
 
 /* "unscale", and the kind, of a row. */
 const char *prove_row_name(size_t row);
-gsc_kind prove_row_kind(size_t row);
+gsc__kind prove_row_kind(size_t row);
 
 /* Fills the index-th block, runs it through all kernels with all selected scales; a difference ends the program with a
  * message. */

@@ -24,7 +24,7 @@ typedef struct op_test {
 #define OP_TEST(op, policy, required, inputs, error, ...) {shapes_##op, reference_##op, error},
 static const op_test op_tests[GSC_OP_COUNT] = {GSC_OPS(OP_TEST)};
 
-static const gsc_tensor_kind float_kinds[] = {GSC_KIND_F64, GSC_KIND_F32, GSC_KIND_BF16, GSC_KIND_F16};
+static const gsc__tensor_kind float_kinds[] = {GSC_KIND_F64, GSC_KIND_F32, GSC_KIND_BF16, GSC_KIND_F16};
 static const double epsilons[] = {
     [GSC_KIND_F64] = 0x1p-52, [GSC_KIND_F32] = 0x1p-23, [GSC_KIND_BF16] = 0x1p-7, [GSC_KIND_F16] = 0x1p-10};
 
@@ -58,8 +58,8 @@ static void check_and_free(guarded *g)
 typedef struct bench {
     const op_test *test;
     gsc_tape *tape;
-    gsc_call call;
-    gsc_node node;
+    gsc__call call;
+    gsc__node node;
     gsc_tensor in[GSC_OP_INPUTS], out;
     guarded in_memory[GSC_OP_INPUTS], out_memory, out_grad_memory, saved_memory;
     ref_tensor ref_in[GSC_OP_INPUTS], ref_out;
@@ -85,13 +85,13 @@ static int32_t parse_shape(const char *text, int64_t *shape)
     return ndim;
 }
 
-static void init_tensor(gsc_tensor *tensor, ref_tensor *ref, gsc_tensor_kind kind, const char *shape_text)
+static void init_tensor(gsc_tensor *tensor, ref_tensor *ref, gsc__tensor_kind kind, const char *shape_text)
 {
     int64_t shape[GSC_TENSOR_MAX_DIMS];
     int32_t ndim = parse_shape(shape_text, shape);
     size_t count;
-    expect_ok(gsc_shape_count("test", kind, ndim, shape, &count));
-    gsc_tensor_init(tensor, kind, ndim, shape, count);
+    expect_ok(gsc__shape_count("test", kind, ndim, shape, &count));
+    gsc__tensor_init(tensor, kind, ndim, shape, count);
     *ref = (ref_tensor){.ndim = ndim, .count = count, .v = calloc(count + 1, sizeof(double))};
     assert_non_null(ref->v);
     memcpy(ref->shape, tensor->shape, sizeof ref->shape);
@@ -109,31 +109,32 @@ static void fill_input(gsc_tensor *tensor, ref_tensor *ref, int64_t classes)
         }
         double value = random_unit();
         value = fabs(value) < 0.01 ? 0.5 : value;
-        void *element = gsc_at_mutable(tensor->kind, tensor->data.data, i);
-        gsc_convert(GSC_KIND_F64, &value, tensor->kind, element, 1);
-        gsc_convert(tensor->kind, element, GSC_KIND_F64, &ref->v[i], 1);
+        void *element = gsc__at_mutable(tensor->kind, tensor->data.data, i);
+        gsc__convert(GSC_KIND_F64, &value, tensor->kind, element, 1);
+        gsc__convert(tensor->kind, element, GSC_KIND_F64, &ref->v[i], 1);
     }
 }
 
 static bool is_labels(const bench *b, int i)
 {
-    return b->call.op == &gsc_op_table[GSC_OP_cross_entropy_loss] && i == 1;
+    return b->call.op == &gsc__op_table[GSC_OP_cross_entropy_loss] && i == 1;
 }
 
-static void add_input(bench *b, int i, gsc_tensor_kind kind, const char *shape)
+static void add_input(bench *b, int i, gsc__tensor_kind kind, const char *shape)
 {
     kind = is_labels(b, i) ? GSC_KIND_I64 : kind;
     init_tensor(&b->in[i], &b->ref_in[i], kind, shape);
-    b->in_memory[i] = new_guarded(gsc_tensor_bytes(&b->in[i]));
+    b->in_memory[i] = new_guarded(gsc__tensor_bytes(&b->in[i]));
     b->in[i].data.data = inside(&b->in_memory[i]);
     fill_input(&b->in[i], &b->ref_in[i], b->in[0].shape[1]);
     b->call.in[i] = &b->in[i];
     b->call.kinds[i] = kind;
 }
 
-static void set_up(bench *b, int op, const op_shapes *shapes, gsc_tensor_kind kind, gsc_tensor_kind cast_to)
+static void set_up(bench *b, int op, const op_shapes *shapes, gsc__tensor_kind kind, gsc__tensor_kind cast_to)
 {
-    *b = (bench){.test = &op_tests[op], .call = {.op = &gsc_op_table[op], .kind = cast_to, .factor = REFERENCE_FACTOR}};
+    *b =
+        (bench){.test = &op_tests[op], .call = {.op = &gsc__op_table[op], .kind = cast_to, .factor = REFERENCE_FACTOR}};
     expect_ok(gsc_tape_create(&b->tape));
     for (int i = 0; i < GSC_OP_INPUTS && shapes->in[i]; i++)
         add_input(b, i, kind, shapes->in[i]);
@@ -143,13 +144,13 @@ static void set_up(bench *b, int op, const op_shapes *shapes, gsc_tensor_kind ki
     init_tensor(&b->out, &b->ref_out, b->call.kind, shapes->out);
     assert_int_equal(b->call.ndim, b->out.data.ndim);
     assert_memory_equal(b->call.shape, b->out.shape, (size_t)b->call.ndim * sizeof(int64_t));
-    b->out_memory = new_guarded(gsc_tensor_bytes(&b->out));
+    b->out_memory = new_guarded(gsc__tensor_bytes(&b->out));
     b->out.data.data = inside(&b->out_memory);
     b->saved_memory = new_guarded(b->call.saved_bytes);
     b->node =
-        (gsc_node){.op = b->call.op, .out = &b->out, .factor = REFERENCE_FACTOR, .saved = inside(&b->saved_memory)};
+        (gsc__node){.op = b->call.op, .out = &b->out, .factor = REFERENCE_FACTOR, .saved = inside(&b->saved_memory)};
     memcpy(b->node.in, b->call.in, sizeof b->node.in);
-    b->out_grad_memory = new_guarded(gsc_tensor_bytes(&b->out));
+    b->out_grad_memory = new_guarded(gsc__tensor_bytes(&b->out));
     b->out.grad.data = inside(&b->out_grad_memory);
     ref_tensor weight = {.count = b->out.count, .v = calloc(b->out.count + 1, sizeof(double))};
     assert_non_null(weight.v);
@@ -174,7 +175,7 @@ static void tear_down(bench *b)
     gsc_tape_destroy(b->tape);
 }
 
-static double error_allowed(const bench *b, gsc_tensor_kind kind, double magnitude)
+static double error_allowed(const bench *b, gsc__tensor_kind kind, double magnitude)
 {
     double finite_difference = 1e-7; /* also float16's smallest number */
     return b->test->tolerance * epsilons[kind] * fmax(1, magnitude) + finite_difference * fmax(1, magnitude);
@@ -185,7 +186,7 @@ static void expect_near(const bench *b, const char *what, size_t i, double value
     if (isnan(expected) ? isnan(value) : fabs(value - expected) <= allowed)
         return;
     fail_msg("%s, %s: element %zu of %s is %.17g instead of %.17g, %g apart, %g allowed", b->call.op->name,
-             gsc_tensor_kind_name(b->in[0].kind), i, what, value, expected, fabs(value - expected), allowed);
+             gsc__tensor_kind_name(b->in[0].kind), i, what, value, expected, fabs(value - expected), allowed);
 }
 
 static void check_forward(bench *b)
@@ -197,7 +198,7 @@ static void check_forward(bench *b)
         magnitude = fmax(magnitude, fabs(b->ref_out.v[i]));
     for (size_t i = 0; i < b->out.count; i++) {
         double value;
-        gsc_convert(b->out.kind, gsc_at(b->out.kind, b->out.data.data, i), GSC_KIND_F64, &value, 1);
+        gsc__convert(b->out.kind, gsc__at(b->out.kind, b->out.data.data, i), GSC_KIND_F64, &value, 1);
         expect_near(b, "the result", i, value, b->ref_out.v[i], error_allowed(b, b->out.kind, magnitude));
     }
 }
@@ -231,7 +232,7 @@ static void check_gradient(bench *b, int input, const void *grad)
     for (size_t k = 0; k < x->count; k += step) {
         size_t i = k + step >= x->count ? x->count - 1 : k;
         double value, expected = finite_difference(b, &b->ref_in[input].v[i]);
-        gsc_convert(x->kind, gsc_at(x->kind, grad, i), GSC_KIND_F64, &value, 1);
+        gsc__convert(x->kind, gsc__at(x->kind, grad, i), GSC_KIND_F64, &value, 1);
         double terms = (double)b->out.count / (double)x->count; /* broadcast: so many products are summed */
         expect_near(b, b->call.op->operands[input], i, value, expected,
                     error_allowed(b, x->kind, fmax(fabs(expected), terms)));
@@ -245,7 +246,7 @@ static void run_backward(bench *b, unsigned wanted, guarded grads[GSC_OP_INPUTS]
     for (int i = 0; i < GSC_OP_INPUTS; i++) {
         if (!(wanted >> i & 1u))
             continue;
-        grads[i] = new_guarded(gsc_tensor_bytes(&b->in[i]));
+        grads[i] = new_guarded(gsc__tensor_bytes(&b->in[i]));
         pointers[i] = inside(&grads[i]);
     }
     expect_ok(b->call.op->backward(&b->node, b->tape, pointers));
@@ -255,7 +256,7 @@ static unsigned differentiable(const bench *b)
 {
     unsigned mask = 0;
     for (int i = 0; i < GSC_OP_INPUTS; i++)
-        if (b->call.in[i] && gsc_tensor_kind_is_float(b->in[i].kind))
+        if (b->call.in[i] && gsc__tensor_kind_is_float(b->in[i].kind))
             mask |= 1u << i;
     return mask;
 }
@@ -308,7 +309,7 @@ static void check_thread_counts(bench *b)
     check_and_free(&result);
 }
 
-static void check_op(int op, const op_shapes *shapes, gsc_tensor_kind kind, gsc_tensor_kind cast_to)
+static void check_op(int op, const op_shapes *shapes, gsc__tensor_kind kind, gsc__tensor_kind cast_to)
 {
     bench b;
     set_up(&b, op, shapes, kind, cast_to);
@@ -345,7 +346,7 @@ static void tables_are_complete(void **state)
 {
     (void)state;
     for (int op = 0; op < GSC_OP_COUNT; op++) {
-        const gsc_op *entry = &gsc_op_table[op];
+        const gsc__op *entry = &gsc__op_table[op];
         assert_int_equal(strncmp(entry->name, "gsc_", 4), 0);
         assert_true(entry->required >= 1 && entry->required <= entry->inputs && entry->inputs <= GSC_OP_INPUTS);
         for (int i = 0; i < entry->inputs; i++)

@@ -29,7 +29,7 @@ static double once(double exact)
     return kept;
 }
 
-static double unscaled(const gsc_update *update, double grad)
+static double unscaled(const gsc__update *update, double grad)
 {
     double g = once(grad * once(update->multiplier));
     return once(g * once(update->rest));
@@ -43,17 +43,17 @@ static double decayed(double g, double weight_decay, double p)
     return once(g + decay);
 }
 
-static void reference_sgd(const gsc_update *update, double x[ARRAYS])
+static void reference_sgd(const gsc__update *update, double x[ARRAYS])
 {
-    const gsc_sgd_rule *rule = &update->rule.sgd;
+    const gsc__sgd_rule *rule = &update->rule.sgd;
     double g = decayed(unscaled(update, x[GRAD]), rule->weight_decay, x[PARAM]);
     double move = once(once(rule->lr) * g);
     x[PARAM] = once(x[PARAM] - move);
 }
 
-static void reference_sgd_momentum(const gsc_update *update, double x[ARRAYS])
+static void reference_sgd_momentum(const gsc__update *update, double x[ARRAYS])
 {
-    const gsc_sgd_rule *rule = &update->rule.sgd;
+    const gsc__sgd_rule *rule = &update->rule.sgd;
     double g = decayed(unscaled(update, x[GRAD]), rule->weight_decay, x[PARAM]);
     double old = once(once(rule->history) * x[STATE0]);
     double new = once(once(rule->gain) * g);
@@ -76,9 +76,9 @@ static double lerp(double a, double b, double weight)
     return once(b - part);
 }
 
-static void reference_adam(const gsc_update *update, double x[ARRAYS])
+static void reference_adam(const gsc__update *update, double x[ARRAYS])
 {
-    const gsc_adam_rule *rule = &update->rule.adam;
+    const gsc__adam_rule *rule = &update->rule.adam;
     double p = once(once(rule->shrink) * x[PARAM]);
     double g = decayed(unscaled(update, x[GRAD]), rule->weight_decay, p);
     x[STATE0] = lerp(x[STATE0], g, once(1 - rule->beta1));
@@ -97,14 +97,14 @@ static void reference_adam(const gsc_update *update, double x[ARRAYS])
 /* --- Rules --- */
 
 /* lr, weight_decay, momentum, history, gain, nesterov */
-static const gsc_optim_rule rules_sgd[] = {{.sgd = {0.1, 0, 0, 0, 0, false}}, {.sgd = {0.1, 0.05, 0, 0, 0, false}}};
-static const gsc_optim_rule rules_sgd_momentum[] = {
+static const gsc__optim_rule rules_sgd[] = {{.sgd = {0.1, 0, 0, 0, 0, false}}, {.sgd = {0.1, 0.05, 0, 0, 0, false}}};
+static const gsc__optim_rule rules_sgd_momentum[] = {
     {.sgd = {0.1, 0, 0.9, 0, 1, false}},     {.sgd = {0.1, 0, 0.9, 0.9, 1, false}},
     {.sgd = {0.1, 0, 0.9, 0.9, 0.7, false}}, {.sgd = {0.1, 0.01, 0.9, 0.9, 0.7, false}},
     {.sgd = {0.1, 0, 0.8, 0.8, 1, true}},    {.sgd = {0.1, 0.01, 0.8, 0.8, 1, true}},
 };
 /* weight_decay, shrink, beta1, beta2, eps, step_size, bias_correction2_sqrt */
-static const gsc_optim_rule rules_adam[] = {
+static const gsc__optim_rule rules_adam[] = {
     {.adam = {0, 1, 0.9, 0.999, 1e-8, 0.01, 0.3}},
     {.adam = {0.1, 1, 0.9, 0.999, 1e-8, 0.01, 0.3}},
     {.adam = {0, 1, 0.3, 0.5, 1e-8, 0.01, 0.3}}, /* the other form of lerp */
@@ -117,14 +117,14 @@ static const gsc_optim_rule rules_adam[] = {
 
 typedef struct operation {
     const char *name;
-    gsc_update_kernel *(*kernel)(const gsc_update_kernels *kernels);
-    void (*reference)(const gsc_update *update, double x[ARRAYS]);
-    const gsc_optim_rule *rules;
+    gsc__update_kernel *(*kernel)(const gsc__update_kernels *kernels);
+    void (*reference)(const gsc__update *update, double x[ARRAYS]);
+    const gsc__optim_rule *rules;
     size_t rule_count;
 } operation;
 
 #define KERNEL(name)                                                                                                   \
-    static gsc_update_kernel *kernel_##name(const gsc_update_kernels *kernels) { return kernels->name[is_double]; }
+    static gsc__update_kernel *kernel_##name(const gsc__update_kernels *kernels) { return kernels->name[is_double]; }
 GSC_UPDATE_KERNELS(KERNEL)
 
 #define OPERATION(name)                                                                                                \
@@ -194,7 +194,7 @@ static arrays original, stepped, worked; /* before, as the reference has it, as 
 /* Array j begins at element (start * (j + 1)) % MARGIN, so that all four lie differently. */
 static size_t offset(size_t start, int j) { return (start * ((size_t)j + 1)) % MARGIN; }
 
-static void make_arrays(const operation *op, const gsc_update *update)
+static void make_arrays(const operation *op, const gsc__update *update)
 {
     uint64_t seed = 42;
     for (size_t i = 0; i < LARGE; i++) {
@@ -216,7 +216,7 @@ static bool same(const unsigned char *a, const unsigned char *b, size_t i)
            (isnan(get(a, i)) && isnan(get(b, i)));
 }
 
-static void compare(const gsc_update_kernels *kernels, const operation *op, size_t start, size_t first, size_t end)
+static void compare(const gsc__update_kernels *kernels, const operation *op, size_t start, size_t first, size_t end)
 {
     for (int j = 0; j < ARRAYS; j++) {
         const unsigned char *work = worked.bytes[j] + offset(start, j) * element_size();
@@ -231,13 +231,13 @@ static void compare(const gsc_update_kernels *kernels, const operation *op, size
 }
 
 /* Elements [first, end) of arrays that begin as `start` says. */
-static void check(const gsc_update_kernels *kernels, const operation *op, const gsc_update *settings, size_t start,
+static void check(const gsc__update_kernels *kernels, const operation *op, const gsc__update *settings, size_t start,
                   size_t first, size_t end)
 {
     size_t most = end + MARGIN < LARGE ? end + MARGIN : LARGE;
     for (int j = 0; j < ARRAYS; j++)
         memcpy(worked.bytes[j] + offset(start, j) * element_size(), original.bytes[j], most * element_size());
-    gsc_update update = *settings;
+    gsc__update update = *settings;
     update.param = worked.bytes[PARAM] + offset(start, PARAM) * element_size();
     update.grad = worked.bytes[GRAD] + offset(start, GRAD) * element_size();
     update.state[0] = worked.bytes[STATE0] + offset(start, STATE0) * element_size();
@@ -246,13 +246,13 @@ static void check(const gsc_update_kernels *kernels, const operation *op, const 
     compare(kernels, op, start, first, end);
 }
 
-static void check_all(const operation *op, const gsc_update *update)
+static void check_all(const operation *op, const gsc__update *update)
 {
     make_arrays(op, update);
     for (int k = 0; k < NAMES; k++) {
         if (!processor_has(names[k]))
             continue;
-        const gsc_update_kernels *kernels = gsc_update_kernels_of(names[k]);
+        const gsc__update_kernels *kernels = gsc__update_kernels_of(names[k]);
         assert_string_equal(kernels->isa, names[k]);
         for (size_t start = 0; start < 16; start += start < 3 ? 1 : 4)
             for (size_t count = 0; count <= LONGEST; count++)
@@ -271,7 +271,7 @@ static void every_kernel_follows_the_formulas(void **state)
             for (size_t r = 0; r < operations[k].rule_count; r++)
                 for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
                     is_double = type == 1;
-                    const gsc_update update = {
+                    const gsc__update update = {
                         .multiplier = factors[f][0], .rest = factors[f][1], .rule = operations[k].rules[r]};
                     check_all(&operations[k], &update);
                 }
@@ -284,9 +284,9 @@ static void the_instruction_set_in_use_is_among_those_tested(void **state)
     for (int k = 0; k < NAMES; k++)
         found |= processor_has(names[k]) && strcmp(names[k], gsc_isa()) == 0;
     assert_true(found);
-    assert_string_equal(gsc_update_kernels_of(gsc_isa())->isa, gsc_isa());
+    assert_string_equal(gsc__update_kernels_of(gsc_isa())->isa, gsc_isa());
     /* What a newer libgradscaler may say. */
-    assert_ptr_equal(gsc_update_kernels_of("unknown"), &gsc_update_kernels_baseline);
+    assert_ptr_equal(gsc__update_kernels_of("unknown"), &gsc__update_kernels_baseline);
 }
 
 int main(void)

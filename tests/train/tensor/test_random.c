@@ -44,7 +44,7 @@ static void philox_gives_the_published_vectors(void **state)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint32_t words[4];
         memcpy(words, known[i].counter, sizeof words);
-        gsc_philox4x32(words, known[i].key[0], known[i].key[1]);
+        gsc__philox4x32(words, known[i].key[0], known[i].key[1]);
         assert_memory_equal(words, known[i].block, sizeof words);
     }
 }
