@@ -47,8 +47,7 @@ static gsc_status check_buffer(const gsc_buffer *buffer, size_t index)
                         "gsc_optimizer_from_buffers: buffer %zu (%s) is complex; complex gradients "
                         "are not supported",
                         index, name);
-    gsc__kind kind;
-    if (!gsc__kind_of(dtype, &kind))
+    if (!gsc__kind_is_float(gsc__kind_of(dtype)))
         return gsc_fail(
             GSC_ERR_VALUE,
             "gsc_optimizer_from_buffers: buffer %zu (%s) has dtype {code %d, bits %d, lanes %d}, allowed are "

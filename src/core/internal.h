@@ -7,15 +7,10 @@
 #define GSC_CORE_INTERNAL_H
 
 #include "base/fpenv.h"
+#include "base/reserved.h"
+#include "base/try.h"
 #include "gradients/list.h"
 #include "gradscaler/scaler.h"
-
-#define GSC_TRY(call)                                                                                                  \
-    do {                                                                                                               \
-        gsc_status try_status = (call);                                                                                \
-        if (try_status != GSC_OK)                                                                                      \
-            return try_status;                                                                                         \
-    } while (0)
 
 /* The gradients of an optimizer's last overflow on this rank. */
 typedef struct gsc__report {
@@ -82,18 +77,6 @@ void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gs
 
 /* options.c */
 gsc_status gsc__options_check(gsc_scaler_options *options); /* rounds the limits and init_scale */
-enum { GSC_RESERVED = 8 };                                  /* words at the end of a struct that must be zero */
-gsc_status gsc__refuse_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller, const char *name);
-/* `name` is the struct's in messages. */
-static inline gsc_status gsc__check_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller,
-                                             const char *name)
-{
-    uint64_t any = 0;
-    for (int i = 0; i < GSC_RESERVED; i++)
-        any |= reserved[i];
-    return any == 0 ? GSC_OK : gsc__refuse_reserved(reserved, caller, name);
-}
-
 gsc_status gsc__check_device(DLDevice device, const char *what);
 gsc_status gsc__check_growth_factor(double factor, const char *what);
 gsc_status gsc__check_backoff_factor(double factor, const char *what);

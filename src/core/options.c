@@ -18,19 +18,6 @@ gsc_scaler_options gsc_scaler_options_default(void)
                                 .hysteresis = 1};
 }
 
-#define HAS_RESERVED(type) (sizeof((type *)0)->reserved == GSC_RESERVED * sizeof(uint64_t))
-_Static_assert(HAS_RESERVED(gsc_scaler_options) && HAS_RESERVED(gsc_comm) && HAS_RESERVED(gsc_optimizer) &&
-                   HAS_RESERVED(gsc_step_args) && HAS_RESERVED(gsc_scaler_state),
-               "what callers fill ends in GSC_RESERVED words");
-
-gsc_status gsc__refuse_reserved(const uint64_t reserved[GSC_RESERVED], const char *caller, const char *name)
-{
-    size_t i = 0;
-    while (i < GSC_RESERVED - 1 && reserved[i] == 0)
-        i++;
-    return gsc_fail(GSC_ERR_VALUE, "%s: %s.reserved[%zu] is not zero; zero-initialise the struct", caller, name, i);
-}
-
 gsc_status gsc__check_device(DLDevice device, const char *what)
 {
     if (device.device_type == kDLCPU && device.device_id == 0)
@@ -92,13 +79,13 @@ static gsc_status check_comm(const gsc_comm *comm)
         return GSC_OK;
     if (!comm->allreduce_max)
         return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_create: comm->allreduce_max is NULL; the ranks need it to agree");
-    return gsc__check_reserved(comm->reserved, "gsc_scaler_create", "comm");
+    return GSC_CHECK_RESERVED(comm, "gsc_scaler_create", "comm");
 }
 
 gsc_status gsc__options_check(gsc_scaler_options *options)
 {
     const char *what = "gsc_scaler_create";
-    GSC_TRY(gsc__check_reserved(options->reserved, what, "options"));
+    GSC_TRY(GSC_CHECK_RESERVED(options, what, "options"));
     GSC_TRY(check_scales(options));
     GSC_TRY(gsc__check_growth_factor(options->growth_factor, what));
     GSC_TRY(gsc__check_backoff_factor(options->backoff_factor, what));

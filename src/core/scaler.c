@@ -29,7 +29,7 @@ static gsc_status check_optimizer(const gsc_scaler *scaler, const gsc_optimizer 
     GSC_TRY(check_scaler(scaler, caller));
     if (!optimizer)
         return null_argument(caller, "optimizer");
-    return gsc__check_reserved(optimizer->reserved, caller, "optimizer");
+    return GSC_CHECK_RESERVED(optimizer, caller, "optimizer");
 }
 
 /* Leaves the entry again, in the environment that the caller (or the last callback) left. */

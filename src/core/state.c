@@ -108,7 +108,7 @@ gsc_status gsc__do_load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
 {
     bool enabled = scaler->options.enabled;
     gsc_scaler_state state = *in;
-    GSC_TRY(gsc__check_reserved(in->reserved, "gsc_scaler_load_state_dict", "state"));
+    GSC_TRY(GSC_CHECK_RESERVED(in, "gsc_scaler_load_state_dict", "state"));
     if (is_empty(in)) {
         if (!enabled)
             return GSC_OK;

@@ -20,7 +20,7 @@ typedef struct step_attempt {
 
 static gsc_status check_args(const gsc_step_args *args)
 {
-    GSC_TRY(gsc__check_reserved(args->reserved, caller, "args"));
+    GSC_TRY(GSC_CHECK_RESERVED(args, caller, "args"));
     if (!(args->clip_norm >= 0.0))
         return gsc_fail(GSC_ERR_VALUE, "%s: args.clip_norm is %.9g, allowed are 0 (no clipping) and more", caller,
                         args->clip_norm);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dtype_text.h"
 #include "base/message.h"
 #include "gradients/overlap.h"
 
@@ -40,35 +41,6 @@ __attribute__((cold, noinline)) GSC_PRINTF(3, 4) static gsc_status
     return gsc_fail(status, "%s %s", gsc__place_text(place, where, sizeof where), text);
 }
 
-bool gsc__kind_of(DLDataType dtype, gsc__kind *kind)
-{
-    if (dtype.lanes != 1)
-        return false;
-    if (dtype.code == kDLFloat && (dtype.bits == 32 || dtype.bits == 64 || dtype.bits == 16))
-        *kind = dtype.bits == 32 ? GSC_F32 : dtype.bits == 64 ? GSC_F64 : GSC_F16;
-    else if (dtype.code == kDLBfloat && dtype.bits == 16)
-        *kind = GSC_BF16;
-    else
-        return false;
-    return true;
-}
-
-/* In words, as frameworks call it. By the codes' numbers: dlpack.h has names from bool on only in later versions. */
-static void name_dtype(DLDataType dtype, char *text, size_t size)
-{
-    static const char *const sized[] = {"int", "uint", "float", "opaque", "bfloat", "complex"};
-    static const char *const whole[] = {"bool",           "float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz",
-                                        "float8_e4m3fn",  "float8_e4m3fnuz", "float8_e5m2",   "float8_e5m2fnuz",
-                                        "float8_e8m0fnu", "float6_e2m3fn",   "float6_e3m2fn", "float4_e2m1fn"};
-    const size_t n_sized = sizeof sized / sizeof *sized, n_whole = sizeof whole / sizeof *whole;
-    if (dtype.code < n_sized)
-        snprintf(text, size, "%s%d", sized[dtype.code], dtype.bits);
-    else if (dtype.code - n_sized < n_whole)
-        snprintf(text, size, "%s", whole[dtype.code - n_sized]);
-    else
-        snprintf(text, size, "with code %d and %d bits", dtype.code, dtype.bits);
-}
-
 static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, const gsc__place *place, gsc__kind *kind)
 {
     if (dtype.code == kDLComplex)
@@ -76,13 +48,11 @@ static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, co
                       "is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
                       "real view of it",
                       dtype.bits);
-    if (!gsc__kind_of(dtype, kind)) {
-        char name[64];
-        name_dtype(dtype, name, sizeof name);
+    *kind = gsc__kind_of(dtype);
+    if (!gsc__kind_is_float(*kind))
         return refuse(place, GSC_ERR_VALUE,
-                      "has dtype %s, %d lane%s; allowed are float32, float64, bfloat16 and float16 with 1 lane", name,
-                      dtype.lanes, dtype.lanes == 1 ? "" : "s");
-    }
+                      "has dtype %s; allowed are float32, float64, bfloat16 and float16 with 1 lane",
+                      gsc__describe_dtype(dtype).text);
     if (*kind == GSC_F16 && !rules->allow_fp16)
         return refuse(place, GSC_ERR_VALUE,
                       "is float16; keep the parameters (and so their gradients) in float32 and run only the "

@@ -43,9 +43,6 @@ typedef struct gsc__view {
     size_t first_block;   /* and blocks; only where a norm is wanted */
 } gsc__view;
 
-/* false: none of the four. */
-bool gsc__kind_of(DLDataType dtype, gsc__kind *kind);
-
 /* Checks everything that a loop relies on: dtype, device, shape, extent, data, alignment, and with rules->writes that
  * no element is reached twice. tensor must not be NULL. After an error *out is unspecified. */
 gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__place *place,

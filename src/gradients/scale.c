@@ -55,11 +55,10 @@ static bool is_wider(gsc__kind out, gsc__kind in)
 
 static gsc_status check_kinds(gsc__kind in, gsc__kind out, const gsc__place *pair)
 {
-    static const char *const names[GSC_KINDS] = {"float32", "float64", "bfloat16", "float16"};
     if (in == out || is_wider(out, in))
         return GSC_OK;
     return gsc_fail(GSC_ERR_VALUE, "%s: in is %s, out is %s; allowed for out are the dtype of in and wider floats",
-                    describe_pair(pair).text, names[in], names[out]);
+                    describe_pair(pair).text, gsc__kind_name(in), gsc__kind_name(out));
 }
 
 static int64_t stride_of(const DLTensor *tensor, int d, int64_t compact)
@@ -230,10 +229,10 @@ static size_t count_elements(const DLTensor *tensor)
 
 void gsc__scale_apply(const DLTensor *in, const DLTensor *out, double factor)
 {
-    gsc__kind in_kind, out_kind;
+    const gsc__kind in_kind = gsc__kind_of(in->dtype), out_kind = gsc__kind_of(out->dtype);
     job all; /* layouts are large, and one element notices */
     all.elements = count_elements(in);
-    if (all.elements == 0 || !gsc__kind_of(in->dtype, &in_kind) || !gsc__kind_of(out->dtype, &out_kind))
+    if (all.elements == 0)
         return;
     all.multiply = of_pair[in_kind][out_kind];
     if (!all.multiply) /* the check refuses it */

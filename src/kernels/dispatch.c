@@ -4,42 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/isa.h"
 #include "gradscaler/status.h"
 #include "kernels/kernels.h"
-
-#if defined(__x86_64__)
-
-#include <cpuid.h>
-
-static bool has_f16c(void)
-{
-    unsigned eax, ebx, ecx, edx;
-    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
-}
-
-/* __builtin_cpu_supports asks the operating system too: whether it saves the wide registers. */
-static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && has_f16c(); }
-
-static bool has_avx512(void)
-{
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-}
-
-#endif
-
-static bool always(void) { return true; }
 
 /* Best first. */
 static const struct {
     const gsc__kernel_table *table;
     bool (*present)(void);
 } known[] = {
-#if defined(__x86_64__)
-    {&gsc__kernels_avx512, has_avx512},
-    {&gsc__kernels_avx2, has_avx2},
-#endif
-    {&gsc__kernels_baseline, always},
+#define KNOWN(isa, name) {&gsc__kernels_##isa, gsc__has_##isa},
+    GSC_ISAS(KNOWN)
+#undef KNOWN
 };
 
 static _Atomic(const gsc__kernel_table *) in_use;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/dtype_kind.h"
+#include "base/isa.h"
 
 /* Elements that lie one after the other. Thousands of small tensors cost one call. */
 typedef struct gsc__run {
@@ -82,11 +83,9 @@ typedef struct gsc__kernel_table {
     K(clamp, BF16)                                                                                                     \
     K(clamp, F16)
 
-extern const gsc__kernel_table gsc__kernels_baseline;
-#if defined(__x86_64__)
-extern const gsc__kernel_table gsc__kernels_avx2;
-extern const gsc__kernel_table gsc__kernels_avx512;
-#endif
+#define GSC_DECLARE_TABLE(isa, name) extern const gsc__kernel_table gsc__kernels_##isa;
+GSC_ISAS(GSC_DECLARE_TABLE)
+#undef GSC_DECLARE_TABLE
 
 /* The table in use: chosen at the first call. */
 const gsc__kernel_table *gsc__kernels(void);

@@ -16,6 +16,8 @@
 
 #include <math.h>
 
+#include "base/half_rows.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -85,7 +87,7 @@ INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float r, double l
     for (size_t first = 0; first < n; first += CHUNK) {
         size_t count = n - first < CHUNK ? n - first : CHUNK;
         products_f16(x + first, rounded, count, r);
-        widen_f16(rounded, wide, count);
+        gsc__widen_f16(rounded, wide, count);
         add_powers(GSC_F32, p, wide, count, 1.0, 1.0, lanes);
     }
 }
@@ -188,7 +190,7 @@ INLINE void count_f16(const uint16_t *x, size_t n, float r, gsc__partial *out)
     *out = (gsc__partial){.counts = {.first = n}};
     for (size_t first = 0; first < n; first += CHUNK) {
         size_t count = n - first < CHUNK ? n - first : CHUNK;
-        widen_f16(x + first, wide, count);
+        gsc__widen_f16(x + first, wide, count);
         gsc__partial chunk;
         count_words(GSC_F32, wide, (int32_t)count, r, 0x477ff000 /* 65520 */, &chunk);
         if (out->counts.first == n && chunk.counts.first < count)

@@ -2,37 +2,14 @@
 /* loops_f16.h: float16's products and their largest magnitude: converted in hardware where the target can, else element
  * by element. A part of loops_scan.h. */
 
-GSC_TARGET static inline void widen_f16(const uint16_t *x, float *y, size_t n)
-{
-    size_t i = 0;
-#ifdef GSC_F16C
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
-#endif
-    for (; i < n; i++)
-        y[i] = gsc__f16_to_f32(x[i]);
-}
-
-GSC_TARGET static inline void narrow_f16(const float *x, uint16_t *y, size_t n)
-{
-    size_t i = 0;
-#ifdef GSC_F16C
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(void *)(y + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-    for (; i < n; i++)
-        y[i] = gsc__f32_to_f16(x[i]);
-}
-
 /* y = x * r for at most CHUNK elements; y may be x. */
 INLINE void products_f16(const uint16_t *x, uint16_t *y, size_t n, float r)
 {
     float wide[CHUNK];
-    widen_f16(x, wide, n);
+    gsc__widen_f16(x, wide, n);
     for (size_t i = 0; i < n; i++)
         wide[i] *= r;
-    narrow_f16(wide, y, n);
+    gsc__narrow_f16(wide, y, n);
 }
 
 INLINE int16_t scan_chunks_f16(uint16_t *x, size_t n, float r, bool store)

@@ -153,8 +153,8 @@ static void fill_corpus(corpus *c, bool finite)
 {
     uint64_t seed = 42;
     for (size_t t = 0; t < c->count; t++) {
-        gsc__kind kind;
-        assert_true(gsc__kind_of(c->tensors[t].dtype, &kind));
+        gsc__kind kind = gsc__kind_of(c->tensors[t].dtype);
+        assert_true(gsc__kind_is_float(kind));
         size_t n = (size_t)((c->shapes[t][0] + 1) * c->shapes[t][1]);
         filling with = !finite ? ANY_BITS : t % 16 == 0 ? TINY : ORDINARY;
         fill_elements(kind, c->initial + c->tensors[t].byte_offset, n, with, &seed);
