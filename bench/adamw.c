@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unscale + clip + AdamW on one large parameter, beside the memory traffic that it cannot do without, and the peak
- * memory of a process that does nothing else. */
+/* adamw.c: unscale + clip + AdamW on one large parameter beside the memory traffic that it needs, and the peak memory
+ * of a process that does nothing else. */
 #define _DEFAULT_SOURCE /* wait4 */
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -9,9 +9,11 @@
 #include "data.h"
 #include "gradscaler/train.h"
 #include "limits.h"
+#include "must.h"
 #include "report.h"
+#include "topics.h"
 
-static const size_t arrays_of_adam = 4; /* parameters, gradients and two moments */
+enum { ADAM_ARRAYS = 4 /* parameters, gradients and two moments */ };
 
 typedef struct training {
     gsc_tensor *param;
@@ -19,7 +21,7 @@ typedef struct training {
     gsc_scaler *scaler;
 } training;
 
-/* A backward pass gives the parameter a gradient; what is in it does not matter. */
+/* A backward pass allocates the gradient; its values are then overwritten. */
 static void provide_gradient(gsc_tensor *param)
 {
     gsc_tape *tape;
@@ -83,7 +85,7 @@ static void measure_time(bench *b, size_t n, int threads)
     training_free(&t);
 }
 
-/* In MiB, of a child that makes two steps. */
+/* The peak memory, in MiB, of a child process that makes two steps. */
 static double peak_memory(size_t n)
 {
     fflush(stdout);
@@ -98,7 +100,7 @@ static double peak_memory(size_t n)
     int status;
     struct rusage usage;
     if (child < 0 || wait4(child, &status, 0, &usage) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        bench_die("the process whose memory was to be measured failed");
+        bench_die("the process whose memory is measured failed");
     return (double)usage.ru_maxrss / 1024;
 }
 
@@ -114,7 +116,7 @@ static void measure_memory(bench *b, size_t n)
                      .sense = BENCH_COST,
                      .unit = BENCH_MIB,
                      .reference =
-                         (double)(arrays_of_adam * n * sizeof(float)) / (1024 * 1024) + 64 /* docs/performance.md */,
+                         (double)(ADAM_ARRAYS * n * sizeof(float)) / (1024 * 1024) + 64 /* docs/performance.md */,
                      .bar = 1};
     if (!bench_wanted(b, &row))
         return;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the calls themselves cost: one iteration with a loss and a gradient of one element each. */
+/* calls.c: the cost of the calls themselves: one iteration with a loss and a gradient of one element each. */
 #include <math.h>
 
 #include "data.h"
+#include "must.h"
 #include "report.h"
+#include "topics.h"
 
 typedef struct iteration {
     gsc_scaler *scaler;
@@ -22,7 +24,6 @@ static void run_iteration(void *ctx)
     bench_must(gsc_scaler_update(it->scaler));
 }
 
-/* The time that is allowed takes itself. */
 void bench_calls(bench *b)
 {
     bench_row row = {.topic = "calls",
@@ -33,7 +34,7 @@ void bench_calls(bench *b)
                      .threads = 1,
                      .beside = "time allowed",
                      .sense = BENCH_COST,
-                     .reference = 0.3e-6, /* docs/performance.md */
+                     .reference = 0.3e-6, /* the time allowed: docs/performance.md */
                      .bar = 1};
     if (!bench_wanted(b, &row))
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check FILE TOPIC...: whether FILE is what bench --json writes: every topic has rows, and every row finite positive
- * numbers. How large they are is not its business. */
+/* check.c: check FILE TOPIC... fails unless FILE is what bench --json writes: every TOPIC has rows, and the numbers of
+ * every row are finite and positive. It judges no time. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,19 +11,19 @@ static bool is_positive(const json_t *row, const char *field)
     const json_t *value = json_object_get(row, field); /* JSON has neither infinities nor NaNs */
     if (json_is_number(value) && json_number_value(value) > 0)
         return true;
-    fprintf(stderr, "check: %s is no positive number in: ", field);
+    fprintf(stderr, "check: %s is not a positive number in: ", field);
     json_dumpf(row, stderr, JSON_COMPACT);
     fprintf(stderr, "\n");
     return false;
 }
 
-static bool is_sound(const json_t *row)
+static bool is_valid_row(const json_t *row)
 {
     static const char *const fields[] = {"elements", "tensors", "threads", "ours", "reference", "ratio"};
-    bool sound = json_is_string(json_object_get(row, "what"));
+    bool valid = json_is_string(json_object_get(row, "what"));
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        sound = is_positive(row, fields[i]) && sound;
-    return sound;
+        valid = is_positive(row, fields[i]) && valid;
+    return valid;
 }
 
 static size_t count_rows(const json_t *rows, const char *topic)
@@ -32,8 +32,8 @@ static size_t count_rows(const json_t *rows, const char *topic)
     const json_t *row;
     json_array_foreach(rows, index, row)
     {
-        const char *its = json_string_value(json_object_get(row, "topic"));
-        count += its && strcmp(its, topic) == 0;
+        const char *row_topic = json_string_value(json_object_get(row, "topic"));
+        count += row_topic && strcmp(row_topic, topic) == 0;
     }
     return count;
 }
@@ -47,14 +47,14 @@ int main(int argc, char **argv)
         return 1;
     }
     const json_t *rows = json_object_get(root, "rows"), *row;
-    bool sound = json_array_size(rows) > 0;
+    bool valid = json_array_size(rows) > 0;
     size_t index;
-    json_array_foreach(rows, index, row) sound = is_sound(row) && sound;
+    json_array_foreach(rows, index, row) valid = is_valid_row(row) && valid;
     for (int i = 2; i < argc; i++)
         if (count_rows(rows, argv[i]) == 0) {
             fprintf(stderr, "check: no row of topic \"%s\"\n", argv[i]);
-            sound = false;
+            valid = false;
         }
     json_decref(root);
-    return sound ? 0 : 1;
+    return valid ? 0 : 1;
 }

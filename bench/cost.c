@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How cost grows with elements and with tensors: what docs/plot-cost draws. */
+/* cost.c: how cost grows with elements and with tensors; docs/plot-cost draws it. */
 #include "limits.h"
 #include "lists.h"
 #include "report.h"
+#include "topics.h"
 
 static void measure_elements(bench *b, bench_store *store, size_t n)
 {

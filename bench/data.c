@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* data.c: memory, values, tensors and scalers to measure with. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "data.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-#include "bench.h"
+#include "must.h"
 
 const char *bench_kind_name(gsc__kind kind)
 {
@@ -29,10 +30,10 @@ void *bench_memory(size_t bytes)
 
 void bench_memory_free(void *memory, size_t bytes) { munmap(memory, bytes); }
 
-/* The bits of 1 and those of the mantissa. */
+/* The bits of the number 1, of the mantissa and of the sign. */
 static const struct {
     uint64_t one, mantissa, sign;
-} layouts[GSC_KINDS] = {
+} kind_bits[GSC_KINDS] = {
     [GSC_F32] = {0x3f800000u, 0x7fffffu, 0x80000000u},
     [GSC_F64] = {0x3ff0000000000000u, 0xfffffffffffffu, 0x8000000000000000u},
     [GSC_BF16] = {0x3f80u, 0x7fu, 0x8000u},
@@ -49,18 +50,19 @@ static void set_bits(gsc__kind kind, void *data, size_t index, uint64_t bits)
 
 void bench_fill(gsc__kind kind, void *data, size_t n)
 {
-    enum { PERIOD = 4093 }; /* then again the same: a prime, so that rows of matrices differ */
+    enum { PERIOD = 4093 }; /* the values repeat; a prime, so that rows of matrices differ */
     uint64_t state = 1;
-    size_t made = 0;
-    for (; made < n && made < PERIOD; made++) {
-        state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's, MMIX */
+    size_t filled = 0;
+    for (; filled < n && filled < PERIOD; filled++) {
+        state = state * 6364136223846793005u + 1442695040888963407u; /* MMIX, Knuth */
         uint64_t random = state >> 32 | state << 32;
-        set_bits(kind, data, made, layouts[kind].one | (random & (layouts[kind].mantissa | layouts[kind].sign)));
+        set_bits(kind, data, filled,
+                 kind_bits[kind].one | (random & (kind_bits[kind].mantissa | kind_bits[kind].sign)));
     }
-    while (made < n) {
-        size_t more = made < n - made ? made : n - made;
-        memcpy((char *)data + made * gsc__kind_size(kind), data, more * gsc__kind_size(kind));
-        made += more;
+    while (filled < n) {
+        size_t more = filled < n - filled ? filled : n - filled;
+        memcpy((char *)data + filled * gsc__kind_size(kind), data, more * gsc__kind_size(kind));
+        filled += more;
     }
 }
 
@@ -81,8 +83,8 @@ void bench_store_free(bench_store *store)
 
 void bench_set_special(gsc__kind kind, void *data, size_t index, bench_special what)
 {
-    uint64_t infinity = gsc__kind_infinity(kind), nan = infinity | infinity >> 1; /* a quiet one */
-    set_bits(kind, data, index, what == BENCH_ONE ? layouts[kind].one : what == BENCH_NAN ? nan : infinity);
+    uint64_t infinity = gsc__kind_infinity(kind), nan = infinity | infinity >> 1; /* quiet */
+    set_bits(kind, data, index, what == BENCH_ONE ? kind_bits[kind].one : what == BENCH_NAN ? nan : infinity);
 }
 
 void bench_tensor_matrix(bench_tensor *tensor, gsc__kind kind, void *data, int64_t rows, int64_t columns,

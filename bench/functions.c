@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public functions on one compact tensor, on one thread and on all, beside the least that they have to do. */
+/* functions.c: the public functions on one compact tensor, on one thread and on all, beside the least that they need.
+ */
 #include <string.h>
 
 #include "data.h"
 #include "limits.h"
+#include "must.h"
 #include "report.h"
 #include "sizes.h"
+#include "topics.h"
 
 typedef struct subject {
-    bench_tensor tensor; /* first: it is what bench_unscale_tensor takes */
+    bench_tensor tensor; /* first, so that bench_unscale_tensor can take a subject */
     limit_elements elements;
     DLTensor *list[1];
     bench_scalers scalers;
@@ -27,7 +30,7 @@ static void run_norm(void *ctx)
     bench_must(gsc_grad_norm(s->list, 1, 2.0, &s->norm));
 }
 
-/* Clips by so little that it can go on for ever. */
+/* Clips by 2^-20, so that many calls hardly change the values. */
 static void run_clip(void *ctx)
 {
     subject *s = ctx;
@@ -51,8 +54,8 @@ typedef struct function {
     void (*run)(void *ctx);
     const char *beside;
     bench_work (*limit)(limit_elements *elements);
-    size_t mib_most; /* without --full; slow functions are not made to wait for */
-    bool overflows;  /* the last element is infinite */
+    size_t max_mib; /* without --full; limits the time that slow functions take */
+    bool overflows; /* the last element is infinite */
 } function;
 
 static const function functions[] = {
@@ -65,8 +68,8 @@ static const function functions[] = {
     {"grad_statistics", run_statistics, "read", limit_read, 32, false},
 };
 
-/* docs/performance.md. */
-static double bar_of(const function *f, gsc__kind kind, size_t bytes)
+/* docs/performance.md; 0: none. */
+static double function_bar(const function *f, gsc__kind kind, size_t bytes)
 {
     bool wide = kind == GSC_F32 || kind == GSC_F64;
     if (f->run == run_check)
@@ -89,8 +92,8 @@ static void measure_function(bench *b, const function *f, bench_store *store, si
                      .tensors = 1,
                      .threads = threads,
                      .beside = f->beside,
-                     .bar = bar_of(f, kind, bytes)};
-    if ((bytes > f->mib_most * bench_mib && !b->full) || !bench_wanted(b, &row))
+                     .bar = function_bar(f, kind, bytes)};
+    if ((bytes > f->max_mib * bench_mib && !b->full) || !bench_wanted(b, &row))
         return;
     subject s = {.elements = {.kind = kind, .data = bench_store_data(store), .count = count}};
     s.list[0] = &s.tensor.tensor;
@@ -105,7 +108,7 @@ static void measure_function(bench *b, const function *f, bench_store *store, si
 
 void bench_functions(bench *b)
 {
-    size_t sizes[SIZES_MOST], n_sizes = bench_sizes(b, sizes);
+    size_t sizes[BENCH_SIZES_MAX], n_sizes = bench_sizes(b, sizes);
     int threads[2];
     size_t n_threads = bench_thread_counts(b, threads);
     for (gsc__kind kind = 0; kind < GSC_KINDS; kind++) {

@@ -8,8 +8,10 @@
 #include "data.h"
 #include "gradients/sweep.h"
 #include "limits.h"
+#include "must.h"
 #include "report.h"
 #include "sizes.h"
+#include "topics.h"
 
 typedef struct kernel_call {
     gsc__kernel *kernel;
@@ -75,7 +77,7 @@ static void measure_kernel(bench *b, const char *op, gsc__kernel *kernel, bench_
 void bench_kernels(bench *b)
 {
     const gsc__kernel_table *table = gsc__kernels();
-    size_t sizes[SIZES_MOST], n_sizes = bench_sizes(b, sizes);
+    size_t sizes[BENCH_SIZES_MAX], n_sizes = bench_sizes(b, sizes);
     for (gsc__kind kind = 0; kind < GSC_KINDS; kind++) {
         bench_store store = {.kind = kind, .bytes = bench_largest_size(b)};
 #define MEASURE(op, its_kind)                                                                                          \

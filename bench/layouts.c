@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrices that are not compact beside a compact one of as many elements. */
+/* layouts.c: matrices that are not compact beside a compact one of as many elements. */
 #include "data.h"
 #include "report.h"
+#include "topics.h"
 
 typedef struct layout {
     const char *name;
     bool transposed;
     int64_t padding; /* elements between rows */
     int64_t step;    /* elements from one column to the next */
-    double bar;      /* of unscaling float32 */
+    double bar;      /* 0: none */
 } layout;
 
 static const layout layouts[] = {

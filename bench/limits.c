@@ -4,6 +4,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "gradscaler/gradscaler.h"
+#include "must.h"
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* The bits of elements that are floats elsewhere. */

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* lists.c: an optimizer with a list of small gradients in memory. */
 #include "lists.h"
 
 #include <stdlib.h>
 
-#include "bench.h"
+#include "must.h"
 
-enum { GAP = 256 /* bytes: no prefetcher takes two for one */ };
+enum { GAP = 256 /* bytes: too far for the prefetcher of adjacent lines */ };
 
-/* Fisher-Yates with a generator of its own: the same order in every run. */
+/* Fisher-Yates with a fixed seed: the same order in every run. */
 static void shuffle(gsc_buffer *buffers, size_t n)
 {
     uint64_t state = 1;
     for (size_t i = n; i > 1; i--) {
-        state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's, MMIX */
+        state = state * 6364136223846793005u + 1442695040888963407u; /* MMIX, Knuth */
         size_t j = (size_t)(state >> 33) % i;
-        gsc_buffer other = buffers[j];
+        gsc_buffer swapped = buffers[j];
         buffers[j] = buffers[i - 1];
-        buffers[i - 1] = other;
+        buffers[i - 1] = swapped;
     }
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* machine.c: the facts about machine and build that the header of a report names. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "machine.h"
 
@@ -12,7 +13,7 @@ int bench_cores(void)
     return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-/* It becomes part of a JSON string. */
+/* So that the text can become part of a JSON string. */
 static void drop_quotes(char *text)
 {
     for (; *text; text++)

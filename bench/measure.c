@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* measure.c: times pieces of work in turn. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "measure.h"
 
@@ -6,9 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-/* A sample is long beside the clock's own cost; a row is short enough for hundreds of them. */
+#include "gradscaler/gradscaler.h"
+
+/* A sample takes far longer than reading the clock; a row is short enough for hundreds of rows. */
 static const double sample_s = 200e-6, quick_sample_s = 10e-6, row_s = 0.2;
-enum { ROUNDS_LEAST = 5, ROUNDS_JUDGED = 15, ROUNDS_MOST = 31, QUICK_ROUNDS = 3 };
+enum { ROUNDS_MIN = 5, ROUNDS_WITH_BAR = 15, ROUNDS_MAX = 31, QUICK_ROUNDS = 3 };
 
 static double now(void)
 {
@@ -17,7 +20,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Seconds of one run. */
+/* Seconds for one run, averaged over `runs`. */
 static double sample(const bench_work *work, size_t runs)
 {
     gsc_set_num_threads(work->threads);
@@ -27,34 +30,34 @@ static double sample(const bench_work *work, size_t runs)
     return (now() - start) / (double)runs;
 }
 
-/* Seconds of so many runs. The first try also warms up: pages, caches and threads; either may have been interrupted. */
+/* Seconds for `runs` runs. The first sample also warms up pages, caches and threads; either may be interrupted. */
 static double quicker_of_two(const bench_work *work, size_t runs)
 {
     double first = sample(work, runs), second = sample(work, runs);
     return (first < second ? first : second) * (double)runs;
 }
 
-/* How many runs fill a sample. */
-static size_t calibrate(const bench_work *work, double least, double *seconds)
+/* Returns how many runs take at least `min_s` together; *seconds: the time that they took. */
+static size_t calibrate(const bench_work *work, double min_s, double *seconds)
 {
     size_t runs = 1;
-    while ((*seconds = quicker_of_two(work, runs)) < least)
+    while ((*seconds = quicker_of_two(work, runs)) < min_s)
         runs *= 2;
     return runs;
 }
 
-static int choose_rounds(const bench *b, double round_s, bool judged)
+static int choose_rounds(const bench *b, double round_s, bool has_bar)
 {
-    int least = judged ? ROUNDS_JUDGED : ROUNDS_LEAST;
+    int min = has_bar ? ROUNDS_WITH_BAR : ROUNDS_MIN;
     if (b->rounds > 0)
         return b->rounds;
     if (b->quick)
         return QUICK_ROUNDS;
     double fit = row_s / round_s;
-    return fit < least ? least : fit > ROUNDS_MOST ? ROUNDS_MOST : (int)fit;
+    return fit < min ? min : fit > ROUNDS_MAX ? ROUNDS_MAX : (int)fit;
 }
 
-void bench_measure(const bench *b, const bench_work *works, size_t n, bool judged, bench_samples *out)
+void bench_measure(const bench *b, const bench_work *works, size_t n, bool has_bar, bench_samples *out)
 {
     size_t runs[BENCH_WORKS];
     double round_s = 0;
@@ -63,7 +66,7 @@ void bench_measure(const bench *b, const bench_work *works, size_t n, bool judge
         runs[i] = calibrate(&works[i], b->quick ? quick_sample_s : sample_s, &seconds);
         round_s += seconds;
     }
-    out->rounds = choose_rounds(b, round_s, judged);
+    out->rounds = choose_rounds(b, round_s, has_bar);
     for (int round = 0; round < out->rounds; round++)
         for (size_t i = 0; i < n; i++)
             out->seconds[i][round] = sample(&works[i], runs[i]);

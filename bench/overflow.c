@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step that overflows, report included, beside a clean one. */
+/* overflow.c: a step that overflows, with its report, beside a clean one. */
 #include "lists.h"
 #include "report.h"
+#include "topics.h"
 
 typedef struct overflow {
     const char *what;
-    bench_special culprit;
-    size_t tensors, each, bad; /* bad: tensors with a culprit */
-    double bar;                /* docs/performance.md */
+    bench_special value;
+    size_t tensors, each, overflowing; /* `overflowing` of the tensors have `value` in one of their `each` elements */
+    double bar;                        /* docs/performance.md; 0: none */
 } overflow;
 
 static void measure_overflow(bench *b, const overflow *o, gsc__kind kind, int threads)
@@ -26,7 +27,7 @@ static void measure_overflow(bench *b, const overflow *o, gsc__kind kind, int th
     bench_list overflowing, clean;
     bench_list_create(&overflowing, kind, o->tensors, o->each, LIST_NEIGHBOURS);
     bench_list_create(&clean, kind, o->tensors, o->each, LIST_NEIGHBOURS);
-    bench_list_set_special(&overflowing, o->bad, o->culprit);
+    bench_list_set_special(&overflowing, o->overflowing, o->value);
     bench_compare(b, row, (bench_work){.run = bench_list_step, .ctx = &overflowing},
                   (bench_work){.run = bench_list_step, .ctx = &clean});
     bench_list_free(&overflowing);
@@ -38,7 +39,7 @@ void bench_overflow(bench *b)
     static const gsc__kind kinds[] = {GSC_F32, GSC_F64, GSC_BF16};
     const size_t large = b->quick ? 100000 : (size_t)1 << 24, each = b->quick ? 1000 : 100000;
     const size_t many = b->quick ? 100 : 10000;
-    /* Of tiny tensors that all overflow, the report takes longer than the gradients: shown, without a bar. */
+    /* No bar if every tiny tensor overflows: there the report takes longer than the gradients. */
     const overflow overflows[] = {
         {"step, inf, last element", BENCH_INFINITY, 1, large, 1, 2.5},
         {"step, NaN, last element", BENCH_NAN, 1, large, 1, 2.5},

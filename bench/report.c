@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* report.c: the rows, printed as a Markdown table and written as JSON. */
 #include "report.h"
 
 #include <math.h>
@@ -7,9 +8,10 @@
 
 #include "data.h"
 #include "machine.h"
+#include "must.h"
 
 typedef struct text {
-    char of[192];
+    char chars[192];
 } text;
 
 static text size_text(const bench_row *row)
@@ -19,16 +21,16 @@ static text size_text(const bench_row *row)
     size_t bytes = row->elements * gsc__kind_size(row->kind), unit = 0;
     bool is_round = bytes >= 1024 && (bytes & (bytes - 1)) == 0;
     if (row->tensors > 1) {
-        snprintf(out.of, sizeof out.of, "%zu × %zu", row->tensors, row->elements / row->tensors);
+        snprintf(out.chars, sizeof out.chars, "%zu × %zu", row->tensors, row->elements / row->tensors);
         return out;
     }
     if (!is_round) {
-        snprintf(out.of, sizeof out.of, "%zu", row->elements);
+        snprintf(out.chars, sizeof out.chars, "%zu", row->elements);
         return out;
     }
     for (; unit < 3 && bytes % 1024 == 0; unit++)
         bytes /= 1024;
-    snprintf(out.of, sizeof out.of, "%zu %s", bytes, units[unit]);
+    snprintf(out.chars, sizeof out.chars, "%zu %s", bytes, units[unit]);
     return out;
 }
 
@@ -40,14 +42,14 @@ static text value_text(bench_unit unit, double value)
     } times[] = {{1e9, "ns"}, {1e6, "µs"}, {1e3, "ms"}, {1, "s"}};
     text out;
     if (unit != BENCH_SECONDS) {
-        snprintf(out.of, sizeof out.of, unit == BENCH_MIB ? "%.1f MiB" : "%.2f ×", value);
+        snprintf(out.chars, sizeof out.chars, unit == BENCH_MIB ? "%.1f MiB" : "%.2f ×", value);
         return out;
     }
     size_t i = 0;
     while (i < 3 && value * times[i].factor >= 1000)
         i++;
     double shown = value * times[i].factor;
-    snprintf(out.of, sizeof out.of, "%.*f %s", shown < 10 ? 2 : shown < 100 ? 1 : 0, shown, times[i].name);
+    snprintf(out.chars, sizeof out.chars, "%.*f %s", shown < 10 ? 2 : shown < 100 ? 1 : 0, shown, times[i].name);
     return out;
 }
 
@@ -60,21 +62,21 @@ static text bar_text(const bench_row *row)
 {
     text out = {""};
     if (row->bar > 0)
-        snprintf(out.of, sizeof out.of, "%s %g %s", row->sense == BENCH_COST ? "≤" : "≥", row->bar,
+        snprintf(out.chars, sizeof out.chars, "%s %g %s", row->sense == BENCH_COST ? "≤" : "≥", row->bar,
                  is_held(row) ? "held" : "missed");
     return out;
 }
 
-/* What --only searches: the cells that say what a row is. */
+/* The name of a row, which --only searches: topic/what/dtype/size/threads. */
 static text name_text(const bench_row *row)
 {
     text out;
-    snprintf(out.of, sizeof out.of, "%s/%s/%s/%.64s/%d", row->topic, row->what, bench_kind_name(row->kind),
-             size_text(row).of, row->threads);
+    snprintf(out.chars, sizeof out.chars, "%s/%s/%s/%.64s/%d", row->topic, row->what, bench_kind_name(row->kind),
+             size_text(row).chars, row->threads);
     return out;
 }
 
-bool bench_wanted(const bench *b, const bench_row *row) { return !b->only || strstr(name_text(row).of, b->only); }
+bool bench_wanted(const bench *b, const bench_row *row) { return !b->only || strstr(name_text(row).chars, b->only); }
 
 void bench_compare(bench *b, bench_row row, bench_work ours, bench_work reference)
 {
@@ -91,7 +93,7 @@ void bench_compare(bench *b, bench_row row, bench_work ours, bench_work referenc
     bench_append(b, row);
 }
 
-/* printf counts bytes; ×, µ and ≥ have more than one. */
+/* Pads by hand: printf counts bytes, and ×, µ and ≥ have more than one. */
 static void print_cell(const char *cell, int width)
 {
     int shown = 0;
@@ -121,7 +123,7 @@ static void print_topic(const char *topic)
 
 static bool is_number(double x) { return isfinite(x) && x > 0; }
 
-static void keep(bench *b, const bench_row *row)
+static void store_row(bench *b, const bench_row *row)
 {
     if (b->count == b->capacity) {
         b->capacity = 2 * b->capacity + 64;
@@ -135,20 +137,20 @@ static void keep(bench *b, const bench_row *row)
 void bench_append(bench *b, bench_row row)
 {
     if (!is_number(row.ours) || !is_number(row.reference) || !is_number(row.ratio))
-        bench_die("%s: ours %g, reference %g, ratio %g: all must be finite and positive", name_text(&row).of, row.ours,
-                  row.reference, row.ratio);
+        bench_die("%s: ours %g, reference %g, ratio %g: all must be finite and positive", name_text(&row).chars,
+                  row.ours, row.reference, row.ratio);
     if (b->quick)
-        row.bar = 0; /* bars are for full sizes */
+        row.bar = 0; /* bars apply to full sizes */
     if (b->count == 0 || strcmp(b->rows[b->count - 1].topic, row.topic) != 0)
         print_topic(row.topic);
-    keep(b, &row);
+    store_row(b, &row);
 
     text threads, ratio;
-    snprintf(threads.of, sizeof threads.of, "%d", row.threads);
-    snprintf(ratio.of, sizeof ratio.of, "%.3f", row.ratio);
-    print_row(CELLS(row.what, bench_kind_name(row.kind), size_text(&row).of, threads.of,
-                    value_text(row.unit, row.ours).of, row.beside, value_text(row.unit, row.reference).of, ratio.of,
-                    bar_text(&row).of));
+    snprintf(threads.chars, sizeof threads.chars, "%d", row.threads);
+    snprintf(ratio.chars, sizeof ratio.chars, "%.3f", row.ratio);
+    print_row(CELLS(row.what, bench_kind_name(row.kind), size_text(&row).chars, threads.chars,
+                    value_text(row.unit, row.ours).chars, row.beside, value_text(row.unit, row.reference).chars,
+                    ratio.chars, bar_text(&row).chars));
 }
 
 void bench_print_header(const bench *b)
@@ -167,7 +169,8 @@ void bench_print_summary(const bench *b)
     printf("\n%zu rows; %zu of %zu bars held\n", b->count, held, bars);
     for (size_t i = 0; i < b->count; i++)
         if (b->rows[i].bar > 0 && !is_held(&b->rows[i]))
-            printf("* missed: %s: %.3f, %s\n", name_text(&b->rows[i]).of, b->rows[i].ratio, bar_text(&b->rows[i]).of);
+            printf("* missed: %s: %.3f, %s\n", name_text(&b->rows[i]).chars, b->rows[i].ratio,
+                   bar_text(&b->rows[i]).chars);
 }
 
 static void write_row(const bench_row *row, FILE *file)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sizes.h: the sizes of one tensor that kernels and functions are measured at, in bytes: in each cache and beyond. */
+/* sizes.h: the sizes in bytes at which kernels and functions are measured: one for each cache, then memory. */
 #ifndef GSC_BENCH_SIZES_H
 #define GSC_BENCH_SIZES_H
 
 #include "bench.h"
 
-enum { SIZES_MOST = 8 };
+enum { BENCH_SIZES_MAX = 8 };
 static const size_t bench_kib = 1024, bench_mib = 1024 * 1024;
 
-static inline size_t bench_sizes(const bench *b, size_t sizes[SIZES_MOST])
+/* Fills in the sizes, ascending, and returns how many there are. */
+static inline size_t bench_sizes(const bench *b, size_t sizes[BENCH_SIZES_MAX])
 {
     size_t n = 0;
     sizes[n++] = 4 * bench_kib;
@@ -28,7 +29,7 @@ static inline size_t bench_sizes(const bench *b, size_t sizes[SIZES_MOST])
 
 static inline size_t bench_largest_size(const bench *b)
 {
-    size_t sizes[SIZES_MOST];
+    size_t sizes[BENCH_SIZES_MAX];
     return sizes[bench_sizes(b, sizes) - 1];
 }
 

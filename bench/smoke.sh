@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# smoke.sh BENCH CHECK: the benchmark runs, its numbers are numbers, and bad options are refused. No time is judged.
+# smoke.sh BENCH CHECK: the benchmark runs, its numbers are finite and positive, and bad options are refused. It judges no
+# time.
 set -eu
 
 bench=$1

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many small gradients beside a single one of as many elements, through a scaler. */
+/* tensors.c: many small gradients through a scaler, beside a single one of as many elements. */
 #include "lists.h"
 #include "report.h"
+#include "topics.h"
 
 enum { EACH = 64 };
 
@@ -31,7 +32,8 @@ void bench_tensors(bench *b)
 {
     static const size_t counts[] = {100, 1000, 10000, 100000};
     for (size_t i = 0; i < (b->quick ? 2 : 4); i++) {
-        double bar = counts[i] == 10000 ? 4 : 0; /* docs/performance.md; shuffled, each lies in pages of its own */
+        double bar =
+            counts[i] == 10000 ? 4 : 0; /* docs/performance.md; none if shuffled: each tensor costs page misses */
         measure_many(b, "scaler_unscale, neighbours", LIST_NEIGHBOURS, counts[i], bar);
         measure_many(b, "scaler_unscale, gaps between", LIST_GAPS, counts[i], bar);
         measure_many(b, "scaler_unscale, shuffled", LIST_SHUFFLED, counts[i], 0);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a second thread gains, beside what it gains in the multiply loop. */
+/* threads.c: the speedup from a second thread beside the speedup of the multiply loop. */
 #include "data.h"
 #include "limits.h"
 #include "report.h"
 #include "sizes.h"
+#include "topics.h"
 
 static void measure_gain(bench *b, bench_store *store, size_t bytes)
 {

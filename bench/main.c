@@ -1,54 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c: what the library costs beside what the machine can do, both measured in this run. docs/performance.md says
- * how to read the table. */
+/* main.c: measures the library beside what the machine can do, both in this run. docs/performance.md explains the
+ * table. */
 #define _GNU_SOURCE /* getopt_long */
-#include "bench.h"
-
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "machine.h"
 #include "measure.h"
+#include "must.h"
 #include "report.h"
+#include "topics.h"
 
 static bench_topic *const topics[] = {bench_kernels, bench_functions, bench_layouts, bench_tensors, bench_overflow,
                                       bench_calls,   bench_threads,   bench_adamw,   bench_cost};
 
 static const char usage[] =
     "usage: bench [--quick | --full] [--only PATTERN] [--json FILE] [--threads N] [--rounds N]\n"
-    "  --quick         small sizes, few rounds: whether it runs, not how fast\n"
+    "  --quick         small sizes and few rounds: a smoke run\n"
     "  --full          also 1 GiB and 10^9 elements\n"
     "  --only PATTERN  rows whose name topic/what/dtype/size/threads contains PATTERN\n"
-    "  --json FILE     write the rows to FILE, too\n"
-    "  --threads N     what \"all threads\" is (all cores)\n"
+    "  --json FILE     also write the rows to FILE\n"
+    "  --threads N     how many \"all threads\" are (all cores)\n"
     "  --rounds N      samples of each row, at most 101 (as many as fit)\n";
-
-void bench_die(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "bench: ");
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
-    va_end(arguments);
-    exit(1);
-}
-
-void bench_must_be_ok(gsc_status status, const char *call)
-{
-    if (status != GSC_OK)
-        bench_die("%s: %s: %s", call, gsc_status_name(status), gsc_last_error());
-}
-
-size_t bench_thread_counts(const bench *b, int counts[2])
-{
-    counts[0] = 1;
-    counts[1] = b->threads;
-    return b->threads > 1 ? 2 : 1;
-}
 
 _Noreturn static void refuse(const char *problem, const char *value)
 {
@@ -56,19 +31,19 @@ _Noreturn static void refuse(const char *problem, const char *value)
     exit(2);
 }
 
-static int number(const char *option, const char *text, long most)
+static int parse_number(const char *option, const char *text, long max)
 {
     char *end;
     long value = strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || value < 1 || value > most) {
-        fprintf(stderr, "bench: %s is \"%s\", allowed are 1 to %ld\n", option, text, most);
+    if (*text == '\0' || *end != '\0' || value < 1 || value > max) {
+        fprintf(stderr, "bench: %s is \"%s\", allowed are 1 to %ld\n", option, text, max);
         exit(2);
     }
     return (int)value;
 }
 
-/* Returns the file for --json, NULL without. */
-static const char *parse(bench *b, int argc, char **argv)
+/* Returns the file for --json, NULL without --json. */
+static const char *parse_options(bench *b, int argc, char **argv)
 {
     enum { QUICK = 1, FULL, ONLY, JSON, THREADS, ROUNDS, HELP };
     static const struct option options[] = {
@@ -88,8 +63,8 @@ static const char *parse(bench *b, int argc, char **argv)
         case FULL: b->full = true; break;
         case ONLY: b->only = optarg; break;
         case JSON: json = optarg; break;
-        case THREADS: b->threads = number("--threads", optarg, 1024); break;
-        case ROUNDS: b->rounds = number("--rounds", optarg, BENCH_ROUNDS); break;
+        case THREADS: b->threads = parse_number("--threads", optarg, 1024); break;
+        case ROUNDS: b->rounds = parse_number("--rounds", optarg, BENCH_ROUNDS); break;
         case HELP: fputs(usage, stdout); exit(0);
         default: fputs(usage, stderr); exit(2);
         }
@@ -112,8 +87,8 @@ static void write_json(const bench *b, FILE *file, const char *name)
 int main(int argc, char **argv)
 {
     bench b = {.threads = bench_cores()};
-    const char *json = parse(&b, argc, argv);
-    /* Minutes of work are not lost to a wrong path. */
+    const char *json = parse_options(&b, argc, argv);
+    /* Opened first: a wrong path is reported before minutes of work. */
     FILE *file = json ? fopen(json, "w") : NULL;
     if (json && !file)
         bench_die("%s cannot be opened for writing", json);
