@@ -47,15 +47,22 @@ use_cmake_package() {
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 soname() { readelf -d "$1" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p'; }
 
-# Fails if a library (.so or .a) defines a global name outside the project's prefix.
+# Names of the functions and objects that headers mark with GSC_API.
+declared() {
+    sed 's|/\*.*\*/||' "$@" | grep -v '^#' | tr '\n' ' ' | grep -oE 'GSC_API [^;]*;' |
+        sed -E 's/^([^(]*[ *])?(\(\*)?((gsc|GSC)_[A-Za-z0-9_]+) *[(;].*$/\3/' | sort -u
+}
+
+# Fails if a library defines a global name that is neither public nor, in a static library, internal: gsc__NAME.
 check_prefix() {
+    declared "$SOURCE"/include/gradscaler/*.h >"$WORK/public"
     case $1 in
-    *.a) names=$(nm -g --defined-only "$1" | sed -n 's/^[0-9a-f]* [A-Z] //p') ;;
-    *) names=$(nm -D --defined-only "$1" | sed 's/^[0-9a-f]* [A-Za-z] //') ;;
+    *.a) nm -g --defined-only "$1" | sed -n 's/^[0-9a-f]* [A-Z] //p' | grep -v '^gsc__' >"$WORK/names" || true ;;
+    *) nm -D --defined-only "$1" | sed 's/^[0-9a-f]* [A-Za-z] //' >"$WORK/names" ;;
     esac
-    echo "$names" | grep -q '^gsc_' || fail "$1 defines nothing"
-    foreign=$(echo "$names" | grep -v -E '^(gsc_|GSC_)') || return 0
-    fail "$1 defines names without the prefix: $foreign"
+    [ -s "$WORK/names" ] || fail "$1 defines nothing"
+    foreign=$(grep -vxFf "$WORK/public" "$WORK/names") || return 0
+    fail "$1 defines names that are neither public nor begin with gsc__: $foreign"
 }
 
 # Fails if a library needs more than libc and libm (with pthreads apart in old ones), and the libraries given as an extended regular expression.

@@ -3,11 +3,6 @@
 # The libraries export exactly what the public headers declare, need no library that they need not, and carry a SONAME.
 . "$(dirname "$0")/common.sh"
 
-# Names of the functions and objects that headers mark with GSC_API.
-declared() {
-    sed 's|/\*.*\*/||' "$@" | grep -v '^#' | tr '\n' ' ' | grep -oE 'GSC_API [^;]*;' |
-        sed -E 's/^([^(]*[ *])?(\(\*)?((gsc|GSC)_[A-Za-z0-9_]+) *[(;].*$/\3/' | sort -u
-}
 exported() { nm -D --defined-only "$1" | sed 's/^[0-9a-f]* [A-Za-z] //; s/@.*//' | sort -u; }
 
 check_exports() { # LIBRARY HEADER...
