@@ -3,6 +3,7 @@
 #include <float.h>
 #include <inttypes.h>
 
+#include "base/scaler_state.h"
 #include "core/internal.h"
 
 gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out)
@@ -24,14 +25,6 @@ gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out
     out->hysteresis_tracker = scaler->hysteresis_tracker;
     out->consecutive_skips = scaler->stats.consecutive_skips;
     return GSC_OK;
-}
-
-static bool is_empty(const gsc_scaler_state *state)
-{
-    return state->scale == 0.0 && state->growth_factor == 0.0 && state->backoff_factor == 0.0 &&
-           state->growth_interval == 0 && state->growth_tracker == 0 && state->min_scale == 0.0 &&
-           state->max_scale == 0.0 && state->hysteresis == 0 && state->hysteresis_tracker == 0 &&
-           state->consecutive_skips == 0;
 }
 
 static gsc_status check_count(const char *field, int64_t value)
@@ -109,7 +102,7 @@ gsc_status gsc__do_load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
     bool enabled = scaler->options.enabled;
     gsc_scaler_state state = *in;
     GSC_TRY(GSC_CHECK_RESERVED(in, "gsc_scaler_load_state_dict", "state"));
-    if (is_empty(in)) {
+    if (gsc__scaler_state_is_empty(in)) {
         if (!enabled)
             return GSC_OK;
         return gsc_fail(GSC_ERR_STATE, "gsc_scaler_load_state_dict: the state is empty; it may come from a disabled "

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "base/scaler_state.h"
 #include "train/io/json.h"
 
 #define TO_JSON "gsc_scaler_state_to_json"
@@ -24,14 +25,6 @@ static bool set_real(json_t *object, const char *key, double value)
 static bool set_integer(json_t *object, const char *key, int64_t value)
 {
     return json_object_set_new(object, key, json_integer(value)) == 0;
-}
-
-static bool is_empty(const gsc_scaler_state *state)
-{
-    return state->scale == 0.0 && state->growth_factor == 0.0 && state->backoff_factor == 0.0 &&
-           state->growth_interval == 0 && state->growth_tracker == 0 && state->min_scale == 0.0 &&
-           state->max_scale == 0.0 && state->hysteresis == 0 && state->hysteresis_tracker == 0 &&
-           state->consecutive_skips == 0;
 }
 
 /* Zero is "keep", which a key that is not there says too. */
@@ -54,7 +47,7 @@ static bool set_extras(json_t *object, const gsc_scaler_state *state)
 
 static bool set_state(json_t *object, const gsc_scaler_state *state)
 {
-    return is_empty(state) ||
+    return gsc__scaler_state_is_empty(state) ||
            (set_real(object, "scale", state->scale) && set_real(object, "growth_factor", state->growth_factor) &&
             set_real(object, "backoff_factor", state->backoff_factor) &&
             set_integer(object, "growth_interval", state->growth_interval) &&
