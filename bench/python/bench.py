@@ -27,8 +27,8 @@ COLUMNS = f"{'work':<44} {'beside':<8} {'threads':>7} {'theirs':>10} {'ours':>10
 class Case:
     tensors: int
     elements: int
-    scalers: int  # each makes its call once per timed section: an even number, so that the values come back
-    bar: float | None = None  # how many times PyTorch's speed unscale_ has to have
+    scalers: int  # each makes one call per timed section; an even number, so that the values are kept
+    bar: float | None = None  # the least allowed ratio of unscale_: PyTorch's time / ours
     quick: bool = False  # part of the smoke run
 
     def size(self) -> str:
@@ -56,7 +56,7 @@ class Row:
     def ratio(self) -> float:
         return self.theirs.median() / self.ours.median()
 
-    def verdict(self) -> str:
+    def bar_text(self) -> str:
         if self.bar is None:
             return ""
         return f">= {self.bar:.2f} {'held' if self.ratio() >= self.bar else 'MISSED'}"
@@ -64,7 +64,7 @@ class Row:
     def line(self) -> str:
         return (
             f"{self.work:<44} {self.beside:<8} {self.threads:>7} {time_text(self.theirs.median()):>10} "
-            f"{time_text(self.ours.median()):>10} {self.ratio():>7.2f}  {self.verdict()}"
+            f"{time_text(self.ours.median()):>10} {self.ratio():>7.2f}  {self.bar_text()}"
         ).rstrip()
 
     def as_json(self) -> dict:
@@ -83,7 +83,7 @@ class Row:
 
 
 class Idle(torch.optim.SGD):
-    """An optimizer whose step costs nothing: what is left of a scaler's calls is the scaler's own."""
+    """An optimizer whose step does nothing, so that a scaler's calls cost only the scaler's own work."""
 
     def step(self) -> None:
         pass
@@ -98,14 +98,14 @@ def make_optimizer(case: Case) -> Idle:
 
 
 def scales(case: Case) -> list[float]:
-    """There and back: any number of sections leaves the values where they were."""
+    """2 and 1/2 in turn: any number of sections keeps the values."""
     return [2.0, 0.5] * (case.scalers // 2)
 
 
 def make_scalers(kind: type, case: Case) -> list:
     made = [kind("cpu", init_scale=scale, growth_interval=NO_GROWTH) for scale in scales(case)]
     for scaler in made:
-        scaler.scale(torch.ones(1))  # PyTorch's sets itself up at the first one
+        scaler.scale(torch.ones(1))  # PyTorch's scaler allocates at the first call
     return made
 
 
@@ -148,7 +148,7 @@ def numpy_side(gradients: list, case: Case) -> Side:
 
 
 def unscaled(kind: type, optimizer: Idle) -> tuple[list, bool]:
-    """Unscaled copies of the gradients, which stay what they are, and whether the step was taken."""
+    """Copies of the gradients after unscaling, and whether the step was taken. The gradients are restored."""
     parameters = optimizer.param_groups[0]["params"]
     kept = [parameter.grad.clone() for parameter in parameters]
     scaler = kind("cpu", init_scale=3.0)
@@ -162,7 +162,7 @@ def unscaled(kind: type, optimizer: Idle) -> tuple[list, bool]:
 
 
 def check_equal(optimizer: Idle) -> None:
-    """Both leave the same bits, take the step of finite gradients, and skip one with an infinity."""
+    """Both must write the same bits, step with finite gradients, and skip a step with an infinity."""
     theirs, ours = unscaled(torch.amp.GradScaler, optimizer), unscaled(gradscaler.GradScaler, optimizer)
     if not (theirs[1] and ours[1] and all(map(torch.equal, theirs[0], ours[0]))):
         raise RuntimeError("the unscaled gradients differ")

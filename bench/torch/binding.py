@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the C API that the comparison calls, through ctypes. The structs are those of the public headers."""
+"""The part of the C API that the comparison calls through ctypes. The structs repeat those of the public headers."""
 
 import ctypes
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint64
@@ -71,7 +71,7 @@ class StepResult(ctypes.Structure):
 
 FLOAT32 = DataType(KDL_FLOAT, 32, 1)
 
-# Result and argument types where ctypes' own (int, whatever is passed) would not do.
+# Result and argument types: by default, ctypes takes results for int and checks no argument.
 SIGNATURES = {
     "gsc_version": (c_char_p, []),
     "gsc_isa": (c_char_p, []),
@@ -115,7 +115,7 @@ class Library:
             raise RuntimeError(self.gsc_last_error().decode())
 
     def create(self, name: str, *arguments) -> c_void_p:
-        """What the function hands out through its last parameter."""
+        """Calls a function that creates something and returns it through its last parameter; returns that."""
         made = c_void_p()
         self.check(getattr(self, name)(*arguments, byref(made)))
         return made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times two sides in alternation, so that what disturbs the machine disturbs both."""
+"""Times two sides in turn, so that a disturbance of the machine affects both."""
 
 import argparse
 import math
@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# A section that is timed repeats its work until it takes about this long.
+# A timed section repeats its work until it takes about this long.
 SECTION_SECONDS = 5e-3
-# Threads of the side that ran last may wait for more work in a busy loop: they get the time to fall asleep.
+# Threads of the side that ran last may spin while they wait for more work: this pause lets them fall asleep.
 SETTLE_SECONDS = 5e-3
 
 ROUNDS, QUICK_ROUNDS = 15, 3
 
 
 def parse_rounds(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parses the command line with --quick and --rounds added, which every comparison has."""
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run?")
+    """Adds --quick and --rounds, which every comparison has, and parses the command line."""
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: a smoke run")
     parser.add_argument("--rounds", type=int, help=f"rounds per row, default {ROUNDS}, with --quick {QUICK_ROUNDS}")
     arguments = parser.parse_args()
     if arguments.rounds is None:
@@ -54,8 +54,8 @@ def run_section(side: Side) -> float:
 
 
 def alternate(sides: tuple[Side, Side], rounds: int, repeatable: bool) -> None:
-    """Appends one time per round to each side's seconds; who goes first changes from round to round. Work that is
-    `repeatable` may be done many times after one `prepare`. The first section of each side is not counted."""
+    """Appends one time per round to the seconds of each side; the sides swap order after each round. Work that is
+    `repeatable` may run many times after one `prepare`. The first section of each side warms up and is not counted."""
     for side in sides:
         once = run_section(side)
         if repeatable:

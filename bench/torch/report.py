@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured: one line of the table, one object of the JSON file."""
+"""Results: one line of the table and one object of the JSON file per row."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class Row:
     def ratio(self) -> float:
         return self.torch.median() / self.ours.median()
 
-    def verdict(self) -> str:
+    def bar_text(self) -> str:
         if self.bar is None:
             return ""
         return f">= {self.bar:g} {'held' if self.ratio() >= self.bar else 'MISSED'}"
@@ -48,7 +48,7 @@ class Row:
     def line(self) -> str:
         return (
             f"{self.work:<56} {self.dtype:<9} {self.threads:>7} {time_text(self.torch.median()):>10} "
-            f"{time_text(self.ours.median()):>10} {self.ratio():>7.2f}  {self.verdict()}"
+            f"{time_text(self.ours.median()):>10} {self.ratio():>7.2f}  {self.bar_text()}"
         ).rstrip()
 
     def as_json(self) -> dict:
@@ -69,7 +69,7 @@ class Row:
 
 
 def cpu_model() -> str:
-    """`model name` on x86; what the platform knows elsewhere."""
+    """The `model name` of x86; elsewhere the name that the platform module gives."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

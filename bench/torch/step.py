@@ -49,13 +49,13 @@ CASES = [
 
 
 def away_from_zero(size: int, generator: torch.Generator) -> torch.Tensor:
-    """Magnitudes in [0.5, 1), so that relative differences mean something in every element."""
+    """Magnitudes in [0.5, 1), so that the relative difference of every element is meaningful."""
     values = torch.rand(size, generator=generator).sub_(0.5)
     return values.add_(torch.full((), 0.5).copysign(values))
 
 
 class TorchSide:
-    """unscale_ divides the gradients in place: `restore` scales them again, outside of what is timed."""
+    """unscale_ divides the gradients in place; `restore` scales them again, which is not timed."""
 
     def __init__(self, sizes: list[int]) -> None:
         generator = torch.Generator().manual_seed(1)
@@ -65,7 +65,7 @@ class TorchSide:
             param.grad = torch.empty_like(param)
         self._optimizer = torch.optim.AdamW(self.params, lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
         self._scaler = torch.amp.GradScaler("cpu", init_scale=SCALE)
-        self._scaler.scale(torch.zeros(()))  # makes its scale tensor
+        self._scaler.scale(torch.zeros(()))  # creates the scale tensor
 
     def restore(self) -> None:
         for param, scaled in zip(self.params, self.scaled):
@@ -119,7 +119,7 @@ class OurSide:
         return param
 
     def _add_grad(self, param: c_void_p) -> None:
-        """A backward pass is what makes a gradient."""
+        """Only a backward pass allocates a gradient."""
         library = self._library
         tape = library.create("gsc_tape_create")
         library.check(library.gsc_tape_backward(tape, library.gsc_sum(library.gsc_tape_param(tape, param))))
@@ -146,7 +146,7 @@ class OurSide:
 
 
 def exact_norm(peer: TorchSide) -> float:
-    """Of the unscaled gradients, in float64."""
+    """The norm of the unscaled gradients in float64."""
     squares = sum(chunk.double().square().sum() for grad in peer.scaled for chunk in grad.split(CHUNK))
     return math.sqrt(squares) / SCALE
 
@@ -156,9 +156,9 @@ def relative(a: float, b: float) -> float:
 
 
 def differences(peer: TorchSide, ours: OurSide) -> Iterator[float]:
-    """The largest relative difference of each chunk of the parameters and of both moments; NaN where one is NaN.
-    PyTorch sums the norm in float32, so its clipped gradients are off by a common factor: that factor is taken out of
-    its moments. (The parameters hardly depend on it.)"""
+    """The largest relative difference in each chunk of the parameters and of both moments; NaN if an element is NaN.
+    PyTorch sums the norm in float32, so its clipped gradients are off by a common factor: its moments are corrected for
+    that factor. (The parameters hardly depend on it.)"""
     factor = peer.norm() / ours.norm()
     for index in range(len(peer.params)):
         for theirs, mine, power in zip(peer.results(index), ours.results(index), (0, 1, 2)):
@@ -177,7 +177,7 @@ def check_equal(peer: TorchSide, ours: OurSide) -> float:
 
 
 def compare(library: Library, case: Case, threads: int, rounds: int) -> Row:
-    """The results are compared after a few steps, and again after those that were timed."""
+    """Compares the results after a few steps, and again after the timed steps."""
     peer = TorchSide(case.sizes())
     ours = OurSide(library, peer)
     for _ in range(CHECKED_STEPS):

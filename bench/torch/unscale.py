@@ -17,8 +17,8 @@ DTYPES = {
     torch.bfloat16: DataType(KDL_BFLOAT, 16, 1),
 }
 MIB = 1 << 20
-# Results are compared for this scale: the products are rounded, and its inverse is the same number in float32, which
-# PyTorch computes it in, and in double, which we do.
+# The results are compared at this scale: products are rounded, and the inverse is the same number in float32, in which
+# PyTorch computes it, and in double, in which we do.
 CHECKED_SCALE = 1 / 1.5
 
 
@@ -27,7 +27,7 @@ class Case:
     tensors: int
     bytes_each: int
     dtype: torch.dtype = torch.float32
-    bar: float | None = None  # how many times faster we have to be
+    bar: float | None = None  # the least allowed ratio: PyTorch's time / ours
     quick: bool = False  # part of the smoke run
 
     def elements_each(self) -> int:
@@ -60,8 +60,8 @@ def describe(tensor: torch.Tensor) -> DLTensor:
     )
 
 
-class Contest:
-    """One list of gradients and the two calls on it. Arguments are built here once; what is timed is the call."""
+class Comparison:
+    """One list of gradients and the two calls on it. The arguments are built once, here; only the calls are timed."""
 
     def __init__(self, library: Library, case: Case) -> None:
         generator = torch.Generator().manual_seed(1)
@@ -85,31 +85,31 @@ class Contest:
         return lambda: unscale(grads, count, divisor, found)
 
 
-def check_overflow(contest: Contest) -> None:
-    """Both see an infinity in the last element."""
-    contest.torch_found.zero_()
-    last = contest.grads[-1][-1:]
+def check_overflow(comparison: Comparison) -> None:
+    """Both must find an infinity in the last element."""
+    comparison.torch_found.zero_()
+    last = comparison.grads[-1][-1:]
     kept = last.clone()
     last.fill_(torch.inf)
-    contest.torch_call(2.0)()
-    contest.our_call(0.5)()
+    comparison.torch_call(2.0)()
+    comparison.our_call(0.5)()
     last.copy_(kept)
-    if contest.torch_found.item() != 1.0 or not contest.our_found.value:
+    if comparison.torch_found.item() != 1.0 or not comparison.our_found.value:
         raise RuntimeError("an infinity was not found")
 
 
-def check_equal(contest: Contest) -> None:
-    """Both leave the same bits and find no infinity. The gradients are as before afterwards."""
-    before = [grad.clone() for grad in contest.grads]
-    contest.torch_call(CHECKED_SCALE)()
-    torch_results = [grad.clone() for grad in contest.grads]
-    for grad, kept in zip(contest.grads, before):
+def check_equal(comparison: Comparison) -> None:
+    """Both must write the same bits and find no infinity. The gradients are restored."""
+    before = [grad.clone() for grad in comparison.grads]
+    comparison.torch_call(CHECKED_SCALE)()
+    torch_results = [grad.clone() for grad in comparison.grads]
+    for grad, kept in zip(comparison.grads, before):
         grad.copy_(kept)
-    contest.our_call(CHECKED_SCALE)()
-    same = all(map(torch.equal, contest.grads, torch_results))
-    for grad, kept in zip(contest.grads, before):
+    comparison.our_call(CHECKED_SCALE)()
+    same = all(map(torch.equal, comparison.grads, torch_results))
+    for grad, kept in zip(comparison.grads, before):
         grad.copy_(kept)
-    if not same or contest.torch_found.item() != 0.0 or contest.our_found.value:
+    if not same or comparison.torch_found.item() != 0.0 or comparison.our_found.value:
         raise RuntimeError("the unscaled gradients differ")
 
 
@@ -125,9 +125,9 @@ def there_and_back(call: Callable[[float], Callable[[], None]]) -> Side:
 
 
 def compare(library: Library, case: Case, threads: int, rounds: int) -> Row:
-    contest = Contest(library, case)
-    check_equal(contest)
-    check_overflow(contest)
-    sides = there_and_back(contest.torch_call), there_and_back(contest.our_call)
+    comparison = Comparison(library, case)
+    check_equal(comparison)
+    check_overflow(comparison)
+    sides = there_and_back(comparison.torch_call), there_and_back(comparison.our_call)
     alternate(sides, rounds, repeatable=True)
     return Row(case.name(), str(case.dtype).removeprefix("torch."), threads, *sides, bar=case.bar)
