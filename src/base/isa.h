@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa.h: the instruction sets that loops are compiled for, each once. A library has one file isa_<name>.c for each. To
- * add one: a line in GSC_ISAS, a function gsc__has_<name>, and that file in src/kernels and src/train/optim. */
+/* isa.h: the instruction sets that loops are compiled for, each once. To add one: a line in GSC_ISAS, GSC_TARGET_<isa>,
+ * GSC_F16C_<isa> and gsc__has_<isa> here, and src/kernels/isa_<isa>.c. */
 #ifndef GSC_BASE_ISA_H
 #define GSC_BASE_ISA_H
 
 #include <stdbool.h>
+#include <string.h>
 
-/* Best first. X(name of the files and tables, what gsc_isa() returns) */
+/* Best first. X(isa, name): tables and files are called isa; gsc_isa() returns name.
+ *
+ *     GSC_TARGET_<isa>   the attribute of functions that are compiled for it
+ *     GSC_F16C_<isa>     1: it has VCVTPH2PS and VCVTPS2PH, which convert float16
+ *     gsc__has_<isa>()   whether this processor, and its operating system, have it */
 #if defined(__x86_64__)
 #define GSC_ISAS(X)                                                                                                    \
     X(avx512, "avx512")                                                                                                \
     X(avx2, "avx2")                                                                                                    \
     X(baseline, "baseline")
 #elif defined(__aarch64__)
-#define GSC_ISAS(X) X(baseline, "neon") /* every processor of the architecture has it */
+#define GSC_ISAS(X) X(baseline, "neon")
 #else
 #define GSC_ISAS(X) X(baseline, "baseline")
 #endif
+
+/* What every processor of the architecture has: SSE2 on x86-64, NEON on arm64. */
+#define GSC_TARGET_baseline
+#define GSC_F16C_baseline 0
+static inline bool gsc__has_baseline(void) { return true; }
 
 #if defined(__x86_64__)
 
@@ -29,8 +39,12 @@ static inline bool gsc__has_f16c(void)
 }
 
 /* __builtin_cpu_supports asks the operating system too: whether it saves the wide registers. */
+#define GSC_TARGET_avx2 __attribute__((target("avx2,f16c")))
+#define GSC_F16C_avx2 1
 static inline bool gsc__has_avx2(void) { return __builtin_cpu_supports("avx2") && gsc__has_f16c(); }
 
+#define GSC_TARGET_avx512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,f16c")))
+#define GSC_F16C_avx512 1
 static inline bool gsc__has_avx512(void)
 {
     return gsc__has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -39,6 +53,15 @@ static inline bool gsc__has_avx512(void)
 
 #endif
 
-static inline bool gsc__has_baseline(void) { return true; }
+/* GSC_F16C_<isa> of the instruction set that gsc_isa() calls `name`. */
+static inline bool gsc__isa_has_f16c(const char *name)
+{
+#define GSC_RETURN_F16C(isa, isa_name)                                                                                 \
+    if (strcmp(name, isa_name) == 0)                                                                                   \
+        return GSC_F16C_##isa;
+    GSC_ISAS(GSC_RETURN_F16C)
+#undef GSC_RETURN_F16C
+    return false;
+}
 
 #endif

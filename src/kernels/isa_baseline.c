@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every processor of the architecture has: SSE2 on x86-64, NEON on arm64. */
-#define GSC_TARGET
+#define GSC_TARGET GSC_TARGET_baseline
 #define GSC_VECTOR 16
+#define GSC_F16C GSC_F16C_baseline
 #if defined(__x86_64__)
 #define GSC_MAX_I16(a, b) ((halves)_mm_max_epi16((__m128i)(a), (__m128i)(b)))
 #define GSC_MAX_F64 _mm_max_pd

@@ -6,7 +6,7 @@
  *     GSC_TABLE          the table to define
  *     GSC_ISA_NAME       what gsc_isa() says
  *     GSC_VECTOR         bytes of a vector
- *     GSC_F16C           defined where the target converts float16 in hardware
+ *     GSC_F16C           1 where the target converts float16 in hardware, else 0
  *     GSC_MAX_I16, GSC_MAX_I32, GSC_MAX_I64  where the target has them: the maxima of two vectors of signed integers
  *     GSC_MAX_F64        else, where the target has it: that of two vectors of doubles; where one is NaN, the second
  *
@@ -29,8 +29,9 @@ typedef uint32_t __attribute__((may_alias)) bits32;
 typedef uint64_t __attribute__((may_alias)) bits64;
 
 enum {
-    LANES = 16, /* independent partial sums, whatever the vector width */
-    CHUNK = 256 /* float16 elements that are converted at a time; a multiple of LANES */
+    LANES = 16,     /* independent partial sums, whatever the vector width */
+    CHUNK = 256,    /* float16 elements that are converted at a time; a multiple of LANES */
+    F16C = GSC_F16C /* float16 is converted in hardware */
 };
 
 #include "kernels/loops_scan.h"
@@ -87,7 +88,7 @@ INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float r, double l
     for (size_t first = 0; first < n; first += CHUNK) {
         size_t count = n - first < CHUNK ? n - first : CHUNK;
         products_f16(x + first, rounded, count, r);
-        gsc__widen_f16(rounded, wide, count);
+        gsc__widen_f16(F16C, rounded, wide, count);
         add_powers(GSC_F32, p, wide, count, 1.0, 1.0, lanes);
     }
 }
@@ -190,7 +191,7 @@ INLINE void count_f16(const uint16_t *x, size_t n, float r, gsc__partial *out)
     *out = (gsc__partial){.counts = {.first = n}};
     for (size_t first = 0; first < n; first += CHUNK) {
         size_t count = n - first < CHUNK ? n - first : CHUNK;
-        gsc__widen_f16(x + first, wide, count);
+        gsc__widen_f16(F16C, x + first, wide, count);
         gsc__partial chunk;
         count_words(GSC_F32, wide, (int32_t)count, r, 0x477ff000 /* 65520 */, &chunk);
         if (out->counts.first == n && chunk.counts.first < count)

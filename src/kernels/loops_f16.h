@@ -6,10 +6,10 @@
 INLINE void products_f16(const uint16_t *x, uint16_t *y, size_t n, float r)
 {
     float wide[CHUNK];
-    gsc__widen_f16(x, wide, n);
+    gsc__widen_f16(F16C, x, wide, n);
     for (size_t i = 0; i < n; i++)
         wide[i] *= r;
-    gsc__narrow_f16(wide, y, n);
+    gsc__narrow_f16(F16C, wide, y, n);
 }
 
 INLINE int16_t scan_chunks_f16(uint16_t *x, size_t n, float r, bool store)
@@ -28,7 +28,7 @@ INLINE int16_t scan_chunks_f16(uint16_t *x, size_t n, float r, bool store)
     return max;
 }
 
-#ifdef GSC_F16C
+#if GSC_F16C
 enum { EIGHT = 8 };
 
 /* Of as many eights as there are; returns how many elements that was. */
@@ -61,7 +61,7 @@ INLINE uint64_t scan_f16(const gsc__run *runs, size_t n_runs, float r, bool stor
     int16_t max = 0;
     for (size_t k = 0; k < n_runs; k++) {
         size_t done = 0;
-#ifdef GSC_F16C
+#if GSC_F16C
         done = scan_eights_f16(runs[k].data, runs[k].count, r, store, &max);
 #endif
         int16_t rest = scan_chunks_f16((uint16_t *)runs[k].data + done, runs[k].count - done, r, store);
