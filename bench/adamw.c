@@ -27,7 +27,7 @@ static void provide_gradient(gsc_tensor *param)
     gsc_tape *tape;
     bench_must(gsc_tape_create(&tape));
     bench_must(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
     bench_fill(GSC_F32, gsc_tensor_grad(param)->data, gsc_tensor_count(param));
 }
 
@@ -38,9 +38,9 @@ static void training_create(training *t, size_t n)
     bench_must(gsc_tensor_set_requires_grad(t->param, true));
     bench_fill(GSC_F32, gsc_tensor_data(t->param)->data, n);
     provide_gradient(t->param);
-    gsc_param_group group = gsc_adam_group(&t->param, 1, 1e-3);
+    gsc_param_group group = gsc_param_group_default_adam(&t->param, 1, 1e-3);
     group.weight_decay = 0.01;
-    bench_must(gsc_optim_adamw(&group, 1, &t->optim));
+    bench_must(gsc_optim_create_adamw(&group, 1, &t->optim));
     bench_must(gsc_scaler_create(NULL, &t->scaler));
 }
 

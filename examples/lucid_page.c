@@ -25,11 +25,11 @@ int main(void)
     /* model = nn.Linear(4, 1)
      * optimizer = optim.SGD(model.parameters(), lr=0.01) */
     gsc_module *model;
-    must(gsc_nn_linear(FEATURES, 1, true, &random, &model));
+    must(gsc_module_linear(FEATURES, 1, true, &random, &model));
     gsc_tensor *params[] = {gsc_module_param(model, 0), gsc_module_param(model, 1)};
-    gsc_param_group group = gsc_sgd_group(params, 2, 0.01);
+    gsc_param_group group = gsc_param_group_default_sgd(params, 2, 0.01);
     gsc_optim *optim;
-    must(gsc_optim_sgd(&group, 1, &optim));
+    must(gsc_optim_create_sgd(&group, 1, &optim));
     const gsc_optimizer *optimizer = gsc_optim_optimizer(optim);
 
     /* dataloader = [(lucid.randn(8, 4), lucid.randn(8, 1)) for _ in range(3)] */
@@ -108,7 +108,7 @@ int main(void)
     expect(fabsf(first_value(gsc_tensor_data(params[0])) - (weight - 0.01f * grad)) < 1e-6f,
            "step applies the clipped gradients");
 
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
     gsc_scaler_destroy(scaler);
     for (int i = 0; i < BATCHES; i++) {
         gsc_tensor_free(xs[i]);

@@ -42,7 +42,7 @@ static gsc_module *network(const gsc_dataset *dataset)
     const int64_t sizes[] = {gsc_dataset_features(dataset), 512, 256, classes > 0 ? classes : 1};
     gsc_random random = gsc_random_init(0, 0);
     gsc_module *model;
-    must(gsc_nn_mlp(sizes, 4, GSC_ACTIVATION_RELU, &random, &model));
+    must(gsc_module_mlp(sizes, 4, GSC_ACTIVATION_RELU, &random, &model));
     return model;
 }
 
@@ -53,9 +53,9 @@ static gsc_optim *adam(gsc_module *model)
     expect(n == sizeof params / sizeof params[0], "three layers have three weights and three biases");
     for (size_t i = 0; i < n; i++)
         params[i] = gsc_module_param(model, i);
-    gsc_param_group group = gsc_adam_group(params, n, 1e-3);
+    gsc_param_group group = gsc_param_group_default_adam(params, n, 1e-3);
     gsc_optim *optim;
-    must(gsc_optim_adam(&group, 1, &optim));
+    must(gsc_optim_create_adam(&group, 1, &optim));
     return optim;
 }
 
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     expect(stats.steps + stats.skipped_steps == step, "a step is made or skipped");
 
     gsc_scaler_destroy(scaler);
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
     gsc_loader_free(loader);
     gsc_optim_free(optim);
     gsc_module_free(model);

@@ -26,11 +26,11 @@ static gsc_tensor *random_tensor(gsc_random *random, int64_t rows, int64_t colum
 static void training_init(training *t)
 {
     gsc_random random = gsc_random_init(0, 0);
-    must(gsc_nn_linear(FEATURES, 1, true, &random, &t->model));
+    must(gsc_module_linear(FEATURES, 1, true, &random, &t->model));
     t->params[0] = gsc_module_param(t->model, 0);
     t->params[1] = gsc_module_param(t->model, 1);
-    gsc_param_group group = gsc_sgd_group(t->params, 2, 0.01);
-    must(gsc_optim_sgd(&group, 1, &t->optim));
+    gsc_param_group group = gsc_param_group_default_sgd(t->params, 2, 0.01);
+    must(gsc_optim_create_sgd(&group, 1, &t->optim));
     for (int i = 0; i < BATCHES; i++) {
         t->inputs[i] = random_tensor(&random, ROWS, FEATURES);
         t->targets[i] = random_tensor(&random, ROWS, 1);
@@ -40,7 +40,7 @@ static void training_init(training *t)
 
 static void training_free(training *t)
 {
-    gsc_tape_destroy(t->tape);
+    gsc_tape_free(t->tape);
     for (int i = 0; i < BATCHES; i++) {
         gsc_tensor_free(t->inputs[i]);
         gsc_tensor_free(t->targets[i]);

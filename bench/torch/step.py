@@ -102,9 +102,9 @@ class OurSide:
         self._library = library
         self._params = [self._parameter(*values) for values in zip(peer.params, peer.scaled)]
         handles = (c_void_p * len(self._params))(*self._params)
-        group = library.gsc_adam_group(handles, len(handles), LR)
+        group = library.gsc_param_group_default_adam(handles, len(handles), LR)
         group.weight_decay = WEIGHT_DECAY
-        self._optim = library.create("gsc_optim_adamw", byref(group), 1)
+        self._optim = library.create("gsc_optim_create_adamw", byref(group), 1)
         self._optimizer = c_void_p(library.gsc_optim_optimizer(self._optim))
         self._scaler = library.create("gsc_scaler_create", None)
         self._args = StepArgs(clip_norm=MAX_NORM)
@@ -123,7 +123,7 @@ class OurSide:
         library = self._library
         tape = library.create("gsc_tape_create")
         library.check(library.gsc_tape_backward(tape, library.gsc_sum(library.gsc_tape_param(tape, param))))
-        library.gsc_tape_destroy(tape)
+        library.gsc_tape_free(tape)
 
     def step(self) -> None:
         library = self._library

@@ -71,7 +71,7 @@ static gsc_status list_parts(const train_run *run, parts *p, gsc_checkpoint *out
         return gsc_fail(GSC_ERR_MEMORY, "no memory for a list of %zu parameters", n);
     for (size_t i = 0; i < n; i++) {
         gsc_tensor *param = gsc_module_param(run->model, i);
-        p->tensors[i] = (gsc_named_tensor){gsc_tensor_name(param), gsc_tensor_data(param)};
+        p->tensors[i] = (gsc_named_tensor){gsc_tensor_get_name(param), gsc_tensor_data(param)};
     }
     *out = (gsc_checkpoint){.tensors = p->tensors,
                             .tensor_count = n,

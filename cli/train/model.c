@@ -8,7 +8,7 @@ const char *const model_names[] = {"mlp", NULL};
 
 static gsc_status mlp_create(const train_task *task, gsc_random *random, gsc_module **out)
 {
-    return gsc_nn_mlp(task->sizes, task->layers, GSC_ACTIVATION_RELU, random, out);
+    return gsc_module_mlp(task->sizes, task->layers, GSC_ACTIVATION_RELU, random, out);
 }
 
 /* As model_names. */

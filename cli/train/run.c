@@ -30,16 +30,16 @@ static gsc_status create_from_group(const train_options *options, const train_ta
                                     size_t n, gsc_optim **out)
 {
     if (options->optimizer == OPTIMIZER_SGD) {
-        gsc_param_group group = gsc_sgd_group(params, n, options->lr);
+        gsc_param_group group = gsc_param_group_default_sgd(params, n, options->lr);
         group.momentum = MOMENTUM;
-        return gsc_optim_sgd(&group, 1, out);
+        return gsc_optim_create_sgd(&group, 1, out);
     }
-    gsc_param_group group = gsc_adam_group(params, n, options->lr);
+    gsc_param_group group = gsc_param_group_default_adam(params, n, options->lr);
     group.eps *= task->loss_factor; /* is compared with the size of the gradients */
     if (options->optimizer == OPTIMIZER_ADAM)
-        return gsc_optim_adam(&group, 1, out);
+        return gsc_optim_create_adam(&group, 1, out);
     group.weight_decay = WEIGHT_DECAY;
-    return gsc_optim_adamw(&group, 1, out);
+    return gsc_optim_create_adamw(&group, 1, out);
 }
 
 static gsc_status create_optimizer(const train_options *options, const train_task *task, gsc_module *model,
@@ -74,7 +74,7 @@ gsc_status run_create(const train_options *options, const train_task *task, trai
 
 void run_release(train_run *run)
 {
-    gsc_tape_destroy(run->tape);
+    gsc_tape_free(run->tape);
     gsc_loader_free(run->loader);
     gsc_scaler_destroy(run->scaler);
     gsc_optim_free(run->optim);

@@ -37,7 +37,7 @@ static gsc_status answer(gsc_module *teacher, const DLTensor *x, float *y)
     gsc_tensor *answers = gsc_module_forward(teacher, gsc_tape_input(tape, x));
     if (answers)
         memcpy(y, gsc_tensor_data(answers)->data, gsc_tensor_count(answers) * sizeof *y);
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
     return answers ? GSC_OK : GSC_ERR_VALUE;
 }
 
@@ -45,7 +45,7 @@ static gsc_status make_data(train_task *out, float *x, float *y)
 {
     gsc_random random = gsc_random_init(SEED, 0);
     gsc_module *teacher;
-    gsc_status status = gsc_nn_mlp(out->sizes, out->layers, GSC_ACTIVATION_RELU, &random, &teacher);
+    gsc_status status = gsc_module_mlp(out->sizes, out->layers, GSC_ACTIVATION_RELU, &random, &teacher);
     if (status != GSC_OK)
         return status;
     int64_t shape[] = {EXAMPLES, FEATURES};

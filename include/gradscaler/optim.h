@@ -25,8 +25,8 @@
 extern "C" {
 #endif
 
-/* Parameters that share settings. Start from gsc_sgd_group or gsc_adam_group and change what you need; each kind of
- * optimizer checks the fields that it reads and requires the others to be zero. */
+/* Parameters that share settings. Start from gsc_param_group_default_sgd or gsc_param_group_default_adam and change
+ * what you need; each kind of optimizer checks the fields that it reads and requires the others to be zero. */
 typedef struct gsc_param_group {
     gsc_tensor *const *params; /* copied; the tensors are borrowed and must outlive the optimizer */
     size_t count;              /* 0 is fine */
@@ -42,16 +42,16 @@ typedef struct gsc_param_group {
 
 /* The rest is PyTorch's default: 0 everywhere, but beta1 0.9, beta2 0.999 and eps 1e-8 for Adam and AdamW, whose
  * weight_decay is 0 here too (torch.optim.AdamW: 0.01). */
-GSC_API gsc_param_group gsc_sgd_group(gsc_tensor *const *params, size_t count, double lr);
-GSC_API gsc_param_group gsc_adam_group(gsc_tensor *const *params, size_t count, double lr);
+GSC_API gsc_param_group gsc_param_group_default_sgd(gsc_tensor *const *params, size_t count, double lr);
+GSC_API gsc_param_group gsc_param_group_default_adam(gsc_tensor *const *params, size_t count, double lr);
 
 typedef struct gsc_optim gsc_optim;
 /* n >= 1 groups. Parameters are float32 or float64 tensors of their own, each listed once over all groups; float16 and
  * bfloat16 are refused: keep float32 master parameters. *out is set on success only.
  * Errors: GSC_ERR_VALUE naming the group, the field or parameter and what is allowed; GSC_ERR_MEMORY. */
-GSC_API gsc_status gsc_optim_sgd(const gsc_param_group *groups, size_t n, gsc_optim **out);
-GSC_API gsc_status gsc_optim_adam(const gsc_param_group *groups, size_t n, gsc_optim **out);
-GSC_API gsc_status gsc_optim_adamw(const gsc_param_group *groups, size_t n, gsc_optim **out);
+GSC_API gsc_status gsc_optim_create_sgd(const gsc_param_group *groups, size_t n, gsc_optim **out);
+GSC_API gsc_status gsc_optim_create_adam(const gsc_param_group *groups, size_t n, gsc_optim **out);
+GSC_API gsc_status gsc_optim_create_adamw(const gsc_param_group *groups, size_t n, gsc_optim **out);
 GSC_API void gsc_optim_free(gsc_optim *optim); /* NULL is fine */
 
 /* What a scaler takes; lives as long as the optim (gsc_scaler_forget it first). NULL for NULL. Its step calls the
@@ -79,7 +79,7 @@ GSC_API size_t gsc_optim_find_param(const gsc_optim *optim, const char *name);
 /* "sgd", "adam" or "adamw"; NULL for NULL. */
 GSC_API const char *gsc_optim_kind_name(const gsc_optim *optim);
 /* Steps that this parameter has made; 0: no such parameter. */
-GSC_API int64_t gsc_optim_step_count(const gsc_optim *optim, size_t param);
+GSC_API int64_t gsc_optim_get_step_count(const gsc_optim *optim, size_t param);
 /* count in [0, 2^62]. GSC_ERR_VALUE: another count, or no such parameter. */
 GSC_API gsc_status gsc_optim_set_step_count(gsc_optim *optim, size_t param, int64_t count);
 /* A parameter's states: "momentum_buffer" (SGD with momentum), "exp_avg", "exp_avg_sq" (Adam, AdamW). NULL: no such
@@ -92,4 +92,13 @@ GSC_API DLTensor *gsc_optim_state(gsc_optim *optim, size_t param, const char *na
 #ifdef __cplusplus
 }
 #endif
+
+/* Names of version 0.1.0, kept so that programs written for it compile unchanged. */
+#define gsc_sgd_group gsc_param_group_default_sgd
+#define gsc_adam_group gsc_param_group_default_adam
+#define gsc_optim_sgd gsc_optim_create_sgd
+#define gsc_optim_adam gsc_optim_create_adam
+#define gsc_optim_adamw gsc_optim_create_adamw
+#define gsc_optim_step_count gsc_optim_get_step_count
+
 #endif

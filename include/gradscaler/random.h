@@ -23,7 +23,8 @@ typedef struct gsc_random {
     uint64_t counter; /* values drawn so far */
 } gsc_random;
 
-/* The beginning of a stream. Streams from 2^63 on are the library's own (gsc_loader shuffles with them). */
+/* The beginning of a stream: the same as a zero-initialised gsc_random with its seed and stream set. Streams from 2^63
+ * on are the library's own (gsc_loader shuffles with them). */
 GSC_API gsc_random gsc_random_init(uint64_t seed, uint64_t stream);
 GSC_API uint64_t gsc_random_bits(gsc_random *random);  /* 64 random bits; one draw */
 GSC_API double gsc_random_uniform(gsc_random *random); /* in [0, 1): the top 53 bits of one draw */

@@ -43,15 +43,20 @@ GSC_API double gsc_tensor_item(const gsc_tensor *tensor);
 /* Parameters: backward passes add into the gradient of a tensor that requires it. Inputs of a tape may require one too.
  * GSC_ERR_VALUE: NULL, int64, or the result of an op that depends on such a tensor. */
 GSC_API gsc_status gsc_tensor_set_requires_grad(gsc_tensor *tensor, bool requires_grad);
-GSC_API bool gsc_tensor_requires_grad(const gsc_tensor *tensor);
+GSC_API bool gsc_tensor_get_requires_grad(const gsc_tensor *tensor);
 /* Makes the gradient absent (not zero): an optimizer passes the parameter over until the next backward pass. */
 GSC_API void gsc_tensor_zero_grad(gsc_tensor *tensor);
 
 /* A name for messages and reports; copied. NULL: none. A tape's tensors have no names: GSC_ERR_VALUE. */
 GSC_API gsc_status gsc_tensor_set_name(gsc_tensor *tensor, const char *name);
-GSC_API const char *gsc_tensor_name(const gsc_tensor *tensor);
+GSC_API const char *gsc_tensor_get_name(const gsc_tensor *tensor);
 
 #ifdef __cplusplus
 }
 #endif
+
+/* Names of version 0.1.0, kept so that programs written for it compile unchanged. */
+#define gsc_tensor_requires_grad gsc_tensor_get_requires_grad
+#define gsc_tensor_name gsc_tensor_get_name
+
 #endif

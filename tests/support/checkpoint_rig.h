@@ -95,7 +95,7 @@ static inline bool params_equal(run_rig *a, run_rig *b, size_t k)
 {
     const gsc_tensor *param = a->params[k];
     bool equal = tensors_equal(param, gsc_tensor_data(a->params[k]), gsc_tensor_data(b->params[k])) &&
-                 gsc_optim_step_count(a->optim, k) == gsc_optim_step_count(b->optim, k);
+                 gsc_optim_get_step_count(a->optim, k) == gsc_optim_get_step_count(b->optim, k);
     const char *state;
     for (size_t s = 0; (state = gsc_optim_state_name(a->optim, k, s)); s++)
         equal = equal && tensors_equal(param, gsc_optim_state(a->optim, k, state), gsc_optim_state(b->optim, k, state));

@@ -15,18 +15,18 @@ typedef struct rule_case {
 } rule_case;
 
 static const rule_case rule_cases[] = {
-    {gsc_optim_sgd, {.lr = 0.1}},
-    {gsc_optim_sgd, {.lr = 0.1, .weight_decay = 0.05}},
-    {gsc_optim_sgd, {.lr = 0.05, .momentum = 0.9}},
-    {gsc_optim_sgd, {.lr = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01}},
-    {gsc_optim_sgd, {.lr = 0.05, .momentum = 0.8, .nesterov = true}},
-    {gsc_optim_sgd, {.lr = 0.05, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1}},
-    {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}},
-    {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1}},
-    {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.3, .beta2 = 0.5, .eps = 1e-8}}, /* the other form of lerp */
-    {gsc_optim_adam, {.lr = 0.01, .beta1 = 0, .beta2 = 0, .eps = 1e-2}},
-    {gsc_optim_adamw, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}},
-    {gsc_optim_adamw, {.lr = 0.01, .beta1 = 0.95, .beta2 = 0.98, .eps = 1e-8, .weight_decay = 0.2}},
+    {gsc_optim_create_sgd, {.lr = 0.1}},
+    {gsc_optim_create_sgd, {.lr = 0.1, .weight_decay = 0.05}},
+    {gsc_optim_create_sgd, {.lr = 0.05, .momentum = 0.9}},
+    {gsc_optim_create_sgd, {.lr = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01}},
+    {gsc_optim_create_sgd, {.lr = 0.05, .momentum = 0.8, .nesterov = true}},
+    {gsc_optim_create_sgd, {.lr = 0.05, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1}},
+    {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}},
+    {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1}},
+    {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.3, .beta2 = 0.5, .eps = 1e-8}}, /* the other form of lerp */
+    {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0, .beta2 = 0, .eps = 1e-2}},
+    {gsc_optim_create_adamw, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}},
+    {gsc_optim_create_adamw, {.lr = 0.01, .beta1 = 0.95, .beta2 = 0.98, .eps = 1e-8, .weight_decay = 0.2}},
 };
 
 enum { PARAMS = 3, LONGEST = 67 };

@@ -46,7 +46,7 @@ static inline void add_grad(gsc_tensor *param)
     gsc_tape *tape;
     ok(gsc_tape_create(&tape));
     ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
     for (size_t i = 0; i < gsc_tensor_count(param); i++)
         set(gsc_tensor_grad(param), i, 0);
 }

@@ -75,7 +75,7 @@ static bool add_scalars(gsc__optim_tensors *out, const gsc_named_optim *named, d
     const DLTensor lr = {.data = rates, .device = cpu, .ndim = 1, .dtype = GSC_FLOAT64, .shape = groups};
     bool done = add_scalar(out, make_key(named->name, "", "lr"), lr);
     for (size_t p = 0; done && p < gsc_optim_param_count(optim); p++) {
-        steps[p] = gsc_optim_step_count(optim, p);
+        steps[p] = gsc_optim_get_step_count(optim, p);
         const DLTensor step = {.data = &steps[p], .device = cpu, .dtype = GSC_INT64};
         done = add_scalar(out, make_param_key(named, p, "step"), step);
     }

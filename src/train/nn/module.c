@@ -107,18 +107,18 @@ static gsc_status init_linear(gsc_module *module, int64_t in_features, int64_t o
     return status;
 }
 
-gsc_status gsc_nn_linear(int64_t in_features, int64_t out_features, bool bias, gsc_random *random, gsc_module **out)
+gsc_status gsc_module_linear(int64_t in_features, int64_t out_features, bool bias, gsc_random *random, gsc_module **out)
 {
     if (!random || !out)
-        return gsc_fail(GSC_ERR_VALUE, "gsc_nn_linear: %s is NULL", random ? "out" : "random");
+        return gsc_fail(GSC_ERR_VALUE, "gsc_module_linear: %s is NULL", random ? "out" : "random");
     if (in_features < 1 || out_features < 1)
         return gsc_fail(GSC_ERR_VALUE,
-                        "gsc_nn_linear: in_features is %" PRId64 " and out_features is %" PRId64
+                        "gsc_module_linear: in_features is %" PRId64 " and out_features is %" PRId64
                         ", both must be at least 1",
                         in_features, out_features);
     gsc_module *module = allocate(linear_forward, 0, bias ? 2 : 1);
     if (!module)
-        return gsc_fail(GSC_ERR_MEMORY, "gsc_nn_linear: no memory for the layer");
+        return gsc_fail(GSC_ERR_MEMORY, "gsc_module_linear: no memory for the layer");
     gsc_status status = init_linear(module, in_features, out_features, random);
     if (status)
         gsc_module_free(module);
@@ -153,9 +153,9 @@ static gsc_status create_activation(const char *function, gsc_tensor *(*forward)
     return GSC_OK;
 }
 
-gsc_status gsc_nn_relu(gsc_module **out) { return create_activation("gsc_nn_relu", relu_forward, out); }
+gsc_status gsc_module_relu(gsc_module **out) { return create_activation("gsc_module_relu", relu_forward, out); }
 
-gsc_status gsc_nn_tanh(gsc_module **out) { return create_activation("gsc_nn_tanh", tanh_forward, out); }
+gsc_status gsc_module_tanh(gsc_module **out) { return create_activation("gsc_module_tanh", tanh_forward, out); }
 
 /* Sequential */
 
@@ -171,13 +171,14 @@ static gsc_status check_children(gsc_module *const *children, size_t n, size_t *
     *param_count = 0;
     for (size_t i = 0; i < n; i++) {
         if (!children[i])
-            return gsc_fail(GSC_ERR_VALUE, "gsc_nn_sequential: children[%zu] is NULL", i);
+            return gsc_fail(GSC_ERR_VALUE, "gsc_module_sequential: children[%zu] is NULL", i);
         if (children[i]->owned)
-            return gsc_fail(GSC_ERR_VALUE, "gsc_nn_sequential: children[%zu] belongs to another sequence already", i);
+            return gsc_fail(GSC_ERR_VALUE, "gsc_module_sequential: children[%zu] belongs to another sequence already",
+                            i);
         for (size_t other = 0; other < i; other++)
             if (children[other] == children[i])
                 return gsc_fail(GSC_ERR_VALUE,
-                                "gsc_nn_sequential: children[%zu] is children[%zu] again; list each module once", i,
+                                "gsc_module_sequential: children[%zu] is children[%zu] again; list each module once", i,
                                 other);
         *param_count += children[i]->param_count;
     }
@@ -209,7 +210,7 @@ static char **join_names(gsc_module *const *children, size_t n, size_t param_cou
     size_t index = 0;
     for (size_t c = 0; names && c < n; c++)
         for (size_t i = 0; i < children[c]->param_count; i++, index++) {
-            names[index] = join_name(c, gsc_tensor_name(children[c]->params[i]));
+            names[index] = join_name(c, gsc_tensor_get_name(children[c]->params[i]));
             if (!names[index]) {
                 free_names(names, index);
                 return NULL;
@@ -235,10 +236,10 @@ static void adopt(gsc_module *module, gsc_module *const *children, size_t n, cha
     module->child_count = n;
 }
 
-gsc_status gsc_nn_sequential(gsc_module *const *children, size_t n, gsc_module **out)
+gsc_status gsc_module_sequential(gsc_module *const *children, size_t n, gsc_module **out)
 {
     if (!out || (!children && n > 0))
-        return gsc_fail(GSC_ERR_VALUE, "gsc_nn_sequential: %s is NULL", out ? "children" : "out");
+        return gsc_fail(GSC_ERR_VALUE, "gsc_module_sequential: %s is NULL", out ? "children" : "out");
     size_t param_count;
     gsc_status status = check_children(children, n, &param_count);
     if (status)
@@ -248,7 +249,7 @@ gsc_status gsc_nn_sequential(gsc_module *const *children, size_t n, gsc_module *
     if (!module || !names) {
         free_names(names, param_count);
         gsc_module_free(module);
-        return gsc_fail(GSC_ERR_MEMORY, "gsc_nn_sequential: no memory for a sequence of %zu modules", n);
+        return gsc_fail(GSC_ERR_MEMORY, "gsc_module_sequential: no memory for a sequence of %zu modules", n);
     }
     adopt(module, children, n, names);
     free(names);
@@ -262,15 +263,15 @@ static gsc_status check_mlp(const int64_t *sizes, size_t n, gsc_activation activ
                             gsc_module *const *out)
 {
     if (!sizes || !random || !out)
-        return gsc_fail(GSC_ERR_VALUE, "gsc_nn_mlp: %s is NULL", !sizes ? "sizes" : !random ? "random" : "out");
+        return gsc_fail(GSC_ERR_VALUE, "gsc_module_mlp: %s is NULL", !sizes ? "sizes" : !random ? "random" : "out");
     if (n < 2)
-        return gsc_fail(GSC_ERR_VALUE, "gsc_nn_mlp: n is %zu, at least 2 sizes are needed: input and output", n);
+        return gsc_fail(GSC_ERR_VALUE, "gsc_module_mlp: n is %zu, at least 2 sizes are needed: input and output", n);
     if (activation != GSC_ACTIVATION_RELU && activation != GSC_ACTIVATION_TANH)
-        return gsc_fail(GSC_ERR_VALUE, "gsc_nn_mlp: activation is %d, allowed are GSC_ACTIVATION_RELU and _TANH",
+        return gsc_fail(GSC_ERR_VALUE, "gsc_module_mlp: activation is %d, allowed are GSC_ACTIVATION_RELU and _TANH",
                         (int)activation);
     for (size_t i = 0; i < n; i++)
         if (sizes[i] < 1)
-            return gsc_fail(GSC_ERR_VALUE, "gsc_nn_mlp: sizes[%zu] is %" PRId64 ", allowed are 1 and more", i,
+            return gsc_fail(GSC_ERR_VALUE, "gsc_module_mlp: sizes[%zu] is %" PRId64 ", allowed are 1 and more", i,
                             sizes[i]);
     return GSC_OK;
 }
@@ -282,16 +283,17 @@ static gsc_status create_layers(const int64_t *sizes, size_t count, gsc_activati
     gsc_status status = GSC_OK;
     for (size_t i = 0; i < count && !status; i++) {
         if (i % 2 == 0)
-            status = gsc_nn_linear(sizes[i / 2], sizes[i / 2 + 1], true, random, &layers[i]);
+            status = gsc_module_linear(sizes[i / 2], sizes[i / 2 + 1], true, random, &layers[i]);
         else if (activation == GSC_ACTIVATION_RELU)
-            status = gsc_nn_relu(&layers[i]);
+            status = gsc_module_relu(&layers[i]);
         else
-            status = gsc_nn_tanh(&layers[i]);
+            status = gsc_module_tanh(&layers[i]);
     }
     return status;
 }
 
-gsc_status gsc_nn_mlp(const int64_t *sizes, size_t n, gsc_activation activation, gsc_random *random, gsc_module **out)
+gsc_status gsc_module_mlp(const int64_t *sizes, size_t n, gsc_activation activation, gsc_random *random,
+                          gsc_module **out)
 {
     gsc_status status = check_mlp(sizes, n, activation, random, out);
     if (status)
@@ -299,11 +301,11 @@ gsc_status gsc_nn_mlp(const int64_t *sizes, size_t n, gsc_activation activation,
     size_t count = 2 * n - 3;
     gsc_module **layers = calloc(count, sizeof(gsc_module *));
     if (!layers)
-        return gsc_fail(GSC_ERR_MEMORY, "gsc_nn_mlp: no memory for %zu layers", count);
+        return gsc_fail(GSC_ERR_MEMORY, "gsc_module_mlp: no memory for %zu layers", count);
     gsc_random drawn = *random; /* advances only when all has worked */
     status = create_layers(sizes, count, activation, &drawn, layers);
     if (!status)
-        status = gsc_nn_sequential(layers, count, out);
+        status = gsc_module_sequential(layers, count, out);
     if (!status)
         *random = drawn;
     for (size_t i = 0; status && i < count; i++)

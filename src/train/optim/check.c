@@ -11,7 +11,7 @@
 gsc__optim_name_text gsc__optim_name(const gsc_tensor *tensor)
 {
     gsc__optim_name_text out = {""};
-    const char *name = gsc_tensor_name(tensor);
+    const char *name = gsc_tensor_get_name(tensor);
     if (name)
         snprintf(out.text, sizeof out.text, " (\"%s\")", name);
     return out;
@@ -107,7 +107,8 @@ static gsc_status check_group(gsc__optim_kind kind, const char *function, size_t
     for (size_t i = 0; i < sizeof group->reserved / sizeof group->reserved[0]; i++)
         if (group->reserved[i])
             return gsc_fail(GSC_ERR_VALUE,
-                            "%s: groups[%zu].reserved[%zu] is not zero; start from gsc_sgd_group or gsc_adam_group",
+                            "%s: groups[%zu].reserved[%zu] is not zero; start from gsc_param_group_default_sgd or "
+                            "gsc_param_group_default_adam",
                             function, index, i);
     if (group->count > 0 && !group->params)
         return gsc_fail(GSC_ERR_VALUE, "%s: groups[%zu].params is NULL with count %zu", function, index, group->count);

@@ -9,12 +9,12 @@
 #include "base/fpenv.h"
 #include "train/optim/optim.h"
 
-gsc_param_group gsc_sgd_group(gsc_tensor *const *params, size_t count, double lr)
+gsc_param_group gsc_param_group_default_sgd(gsc_tensor *const *params, size_t count, double lr)
 {
     return (gsc_param_group){.params = params, .count = count, .lr = lr};
 }
 
-gsc_param_group gsc_adam_group(gsc_tensor *const *params, size_t count, double lr)
+gsc_param_group gsc_param_group_default_adam(gsc_tensor *const *params, size_t count, double lr)
 {
     return (gsc_param_group){.params = params, .count = count, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 }
@@ -94,7 +94,7 @@ static DLTensor *interface_grad(void *self, size_t index)
 
 static const char *interface_name(void *self, size_t index)
 {
-    return gsc_tensor_name(((gsc_optim *)self)->params[index].tensor);
+    return gsc_tensor_get_name(((gsc_optim *)self)->params[index].tensor);
 }
 
 static gsc_status fill(gsc_optim *optim, const char *function, const gsc_param_group *groups)
@@ -146,17 +146,17 @@ static gsc_status create_in_known_environment(gsc__optim_kind kind, const char *
     return status;
 }
 
-gsc_status gsc_optim_sgd(const gsc_param_group *groups, size_t n, gsc_optim **out)
+gsc_status gsc_optim_create_sgd(const gsc_param_group *groups, size_t n, gsc_optim **out)
 {
     return create_in_known_environment(GSC_OPTIM_SGD, __func__, groups, n, out);
 }
 
-gsc_status gsc_optim_adam(const gsc_param_group *groups, size_t n, gsc_optim **out)
+gsc_status gsc_optim_create_adam(const gsc_param_group *groups, size_t n, gsc_optim **out)
 {
     return create_in_known_environment(GSC_OPTIM_ADAM, __func__, groups, n, out);
 }
 
-gsc_status gsc_optim_adamw(const gsc_param_group *groups, size_t n, gsc_optim **out)
+gsc_status gsc_optim_create_adamw(const gsc_param_group *groups, size_t n, gsc_optim **out)
 {
     return create_in_known_environment(GSC_OPTIM_ADAMW, __func__, groups, n, out);
 }
@@ -213,7 +213,7 @@ size_t gsc_optim_param_count(const gsc_optim *optim) { return optim ? optim->par
 
 const char *gsc_optim_param_name(const gsc_optim *optim, size_t param)
 {
-    return optim && param < optim->param_count ? gsc_tensor_name(optim->params[param].tensor) : NULL;
+    return optim && param < optim->param_count ? gsc_tensor_get_name(optim->params[param].tensor) : NULL;
 }
 
 size_t gsc_optim_find_param(const gsc_optim *optim, const char *name)
@@ -226,7 +226,7 @@ size_t gsc_optim_find_param(const gsc_optim *optim, const char *name)
     return SIZE_MAX;
 }
 
-int64_t gsc_optim_step_count(const gsc_optim *optim, size_t param)
+int64_t gsc_optim_get_step_count(const gsc_optim *optim, size_t param)
 {
     return optim && param < optim->param_count ? optim->params[param].step_count : 0;
 }

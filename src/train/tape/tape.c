@@ -23,7 +23,7 @@ gsc_status gsc_tape_create(gsc_tape **out)
     return GSC_OK;
 }
 
-void gsc_tape_destroy(gsc_tape *tape)
+void gsc_tape_free(gsc_tape *tape)
 {
     if (!tape)
         return;
@@ -212,7 +212,7 @@ static gsc_status check_root(const gsc_tape *tape, const gsc_tensor *root)
                         "gsc_tape_backward: root has shape %s, one element is needed: gsc_sum or "
                         "gsc_mean make one",
                         gsc__tensor_shape_text(root).text);
-    if (!gsc_tensor_requires_grad(root))
+    if (!gsc_tensor_get_requires_grad(root))
         return gsc_fail(GSC_ERR_VALUE, "gsc_tape_backward: root depends on no tensor that requires a gradient; see "
                                        "gsc_tensor_set_requires_grad");
     if (tape->ran_backward)

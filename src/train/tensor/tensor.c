@@ -210,7 +210,7 @@ gsc_status gsc_tensor_set_requires_grad(gsc_tensor *tensor, bool requires_grad)
     return GSC_OK;
 }
 
-bool gsc_tensor_requires_grad(const gsc_tensor *tensor)
+bool gsc_tensor_get_requires_grad(const gsc_tensor *tensor)
 {
     tensor = resolve_const(tensor);
     return tensor && tensor->requires_grad;
@@ -243,7 +243,7 @@ gsc_status gsc_tensor_set_name(gsc_tensor *tensor, const char *name)
     return GSC_OK;
 }
 
-const char *gsc_tensor_name(const gsc_tensor *tensor)
+const char *gsc_tensor_get_name(const gsc_tensor *tensor)
 {
     tensor = resolve_const(tensor);
     return tensor ? tensor->name : NULL;

@@ -6,7 +6,7 @@
 
 #include "checkpoint_rig.h"
 
-static const rule_case adam = {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
+static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 
 /* A run after some steps, the last of which overflowed, so that no part of its state is the initial one. */
 static void rig_at(run_rig *rig, size_t seed, size_t steps)

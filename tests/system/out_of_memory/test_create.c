@@ -26,8 +26,8 @@ static void make_given(given *g)
     *g = (given){.random = gsc_random_init(1, 0)};
     for (int i = 0; i < COUNT; i++)
         numbers[i] = (float)(i % 11);
-    expect_ok(gsc_nn_linear(3, 2, true, &g->random, &g->children[0]));
-    expect_ok(gsc_nn_relu(&g->children[1]));
+    expect_ok(gsc_module_linear(3, 2, true, &g->random, &g->children[0]));
+    expect_ok(gsc_module_relu(&g->children[1]));
     for (int i = 0; i < 2; i++) {
         expect_ok(gsc_tensor_create(GSC_FLOAT32, 1, (int64_t[]){3}, &g->params[i]));
         expect_ok(gsc_tensor_set_requires_grad(g->params[i], true));
@@ -52,8 +52,8 @@ static void check_given(given *g)
     for (int i = 0; i < COUNT; i++)
         assert_true(numbers[i] == (float)(i % 11));
     assert_int_equal(g->random.counter, 8); /* the linear layer's draws */
-    assert_string_equal(gsc_tensor_name(gsc_module_param(g->children[0], 0)), "weight");
-    assert_string_equal(gsc_tensor_name(g->named), "old");
+    assert_string_equal(gsc_tensor_get_name(gsc_module_param(g->children[0], 0)), "weight");
+    assert_string_equal(gsc_tensor_get_name(g->named), "old");
 }
 
 static gsc_status do_nothing(void *ctx)
@@ -89,18 +89,18 @@ static gsc_status make_tape(given *g, void **out)
 
 static gsc_status make_linear(given *g, void **out)
 {
-    return gsc_nn_linear(3, 2, true, &g->random, (gsc_module **)out);
+    return gsc_module_linear(3, 2, true, &g->random, (gsc_module **)out);
 }
 
 static gsc_status make_tanh(given *g, void **out)
 {
     (void)g;
-    return gsc_nn_tanh((gsc_module **)out);
+    return gsc_module_tanh((gsc_module **)out);
 }
 
 static gsc_status make_sequential(given *g, void **out)
 {
-    gsc_status status = gsc_nn_sequential(g->children, 2, (gsc_module **)out);
+    gsc_status status = gsc_module_sequential(g->children, 2, (gsc_module **)out);
     if (status == GSC_OK)
         g->children[0] = g->children[1] = NULL; /* the sequence's now */
     return status;
@@ -108,26 +108,27 @@ static gsc_status make_sequential(given *g, void **out)
 
 static gsc_status make_mlp(given *g, void **out)
 {
-    return gsc_nn_mlp((int64_t[]){3, 5, 4, 2}, 4, GSC_ACTIVATION_TANH, &g->random, (gsc_module **)out);
+    return gsc_module_mlp((int64_t[]){3, 5, 4, 2}, 4, GSC_ACTIVATION_TANH, &g->random, (gsc_module **)out);
 }
 
 static gsc_status make_sgd(given *g, void **out)
 {
-    gsc_param_group group = gsc_sgd_group(g->params, 2, 0.1);
+    gsc_param_group group = gsc_param_group_default_sgd(g->params, 2, 0.1);
     group.momentum = 0.9;
-    return gsc_optim_sgd(&group, 1, (gsc_optim **)out);
+    return gsc_optim_create_sgd(&group, 1, (gsc_optim **)out);
 }
 
 static gsc_status make_adam(given *g, void **out)
 {
-    const gsc_param_group groups[] = {gsc_adam_group(g->params, 1, 0.1), gsc_adam_group(g->params + 1, 1, 0.2)};
-    return gsc_optim_adam(groups, 2, (gsc_optim **)out);
+    const gsc_param_group groups[] = {gsc_param_group_default_adam(g->params, 1, 0.1),
+                                      gsc_param_group_default_adam(g->params + 1, 1, 0.2)};
+    return gsc_optim_create_adam(groups, 2, (gsc_optim **)out);
 }
 
 static gsc_status make_adamw(given *g, void **out)
 {
-    const gsc_param_group group = gsc_adam_group(g->params, 2, 0.1);
-    return gsc_optim_adamw(&group, 1, (gsc_optim **)out);
+    const gsc_param_group group = gsc_param_group_default_adam(g->params, 2, 0.1);
+    return gsc_optim_create_adamw(&group, 1, (gsc_optim **)out);
 }
 
 static gsc_status make_dataset(given *g, void **out)
@@ -144,7 +145,7 @@ static gsc_status make_loader(given *g, void **out)
 static void free_scaler(void *made) { gsc_scaler_destroy(made); }
 static void free_optimizer(void *made) { gsc_optimizer_free(made); }
 static void free_tensor(void *made) { gsc_tensor_free(made); }
-static void free_tape(void *made) { gsc_tape_destroy(made); }
+static void free_tape(void *made) { gsc_tape_free(made); }
 static void free_module(void *made) { gsc_module_free(made); }
 static void free_optim(void *made) { gsc_optim_free(made); }
 static void free_dataset(void *made) { gsc_dataset_free(made); }
@@ -162,13 +163,13 @@ static const maker makers[] = {
     {"gsc_optimizer_from_buffers", make_optimizer, free_optimizer, 1},
     {"gsc_tensor_create", make_tensor, free_tensor, 2},
     {"gsc_tape_create", make_tape, free_tape, 2},
-    {"gsc_nn_linear", make_linear, free_module, 7},
-    {"gsc_nn_tanh", make_tanh, free_module, 1},
-    {"gsc_nn_sequential", make_sequential, free_module, 4},
-    {"gsc_nn_mlp", make_mlp, free_module, 20},
-    {"gsc_optim_sgd", make_sgd, free_optim, 5},
-    {"gsc_optim_adam", make_adam, free_optim, 5},
-    {"gsc_optim_adamw", make_adamw, free_optim, 5},
+    {"gsc_module_linear", make_linear, free_module, 7},
+    {"gsc_module_tanh", make_tanh, free_module, 1},
+    {"gsc_module_sequential", make_sequential, free_module, 4},
+    {"gsc_module_mlp", make_mlp, free_module, 20},
+    {"gsc_optim_create_sgd", make_sgd, free_optim, 5},
+    {"gsc_optim_create_adam", make_adam, free_optim, 5},
+    {"gsc_optim_create_adamw", make_adamw, free_optim, 5},
     {"gsc_dataset_regression", make_dataset, free_dataset, 3},
     {"gsc_loader_create", make_loader, free_loader, 3},
 };
@@ -218,7 +219,7 @@ static void test_a_name_that_cannot_be_copied(void **state)
     expect_out_of_memory(status);
     check_given(&g);
     expect_ok(gsc_tensor_set_name(g.named, "new"));
-    assert_string_equal(gsc_tensor_name(g.named), "new");
+    assert_string_equal(gsc_tensor_get_name(g.named), "new");
     free_given(&g);
 }
 

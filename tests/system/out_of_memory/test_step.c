@@ -67,9 +67,10 @@ static gsc_optim *new_optim(run *r)
     for (size_t i = 0; i + 1 < PARAMETERS; i++)
         params[i] = gsc_module_param(r->model, i);
     params[PARAMETERS - 1] = r->mix;
-    gsc_param_group group = r->setting->optim == gsc_optim_sgd ? gsc_sgd_group(params, PARAMETERS, 0.1)
-                                                               : gsc_adam_group(params, PARAMETERS, 0.1);
-    if (r->setting->optim == gsc_optim_sgd)
+    gsc_param_group group = r->setting->optim == gsc_optim_create_sgd
+                                ? gsc_param_group_default_sgd(params, PARAMETERS, 0.1)
+                                : gsc_param_group_default_adam(params, PARAMETERS, 0.1);
+    if (r->setting->optim == gsc_optim_create_sgd)
         group.momentum = 0.5;
     gsc_optim *optim;
     expect_ok(r->setting->optim(&group, 1, &optim));
@@ -80,7 +81,7 @@ static void start(run *r, const setting *s)
 {
     *r = (run){.setting = s};
     gsc_random random = gsc_random_init(1, 0);
-    expect_ok(gsc_nn_mlp((int64_t[]){FEATURES, HIDDEN, CLASSES}, 3, GSC_ACTIVATION_RELU, &random, &r->model));
+    expect_ok(gsc_module_mlp((int64_t[]){FEATURES, HIDDEN, CLASSES}, 3, GSC_ACTIVATION_RELU, &random, &r->model));
     assert_int_equal(gsc_module_param_count(r->model), PARAMETERS - 1);
     expect_ok(gsc_tensor_create(GSC_FLOAT32, 2, (int64_t[]){CLASSES, CLASSES}, &r->mix));
     expect_ok(gsc_random_fill_uniform(&random, gsc_tensor_data(r->mix), -1, 1));
@@ -100,7 +101,7 @@ static void stop(run *r)
 {
     gsc_loader_free(r->loader);
     gsc_dataset_free(r->dataset);
-    gsc_tape_destroy(r->tape);
+    gsc_tape_free(r->tape);
     gsc_scaler_destroy(r->scaler);
     gsc_optim_free(r->optim);
     gsc_tensor_free(r->mix);
@@ -218,11 +219,11 @@ static void test_each_allocation_of_a_training_step(void **state)
 {
     (void)state;
     const setting settings[] = {
-        {"float16, SGD", GSC_FLOAT16, gsc_optim_sgd, 1024, false, 0},
-        {"float16, Adam, unscale, clipping", GSC_FLOAT16, gsc_optim_adam, 1024, true, 1},
-        {"float16, AdamW, overflow", GSC_FLOAT16, gsc_optim_adamw, 16777216, false, 1},
-        {"bfloat16, SGD, clipping", GSC_BFLOAT16, gsc_optim_sgd, 65536, false, 0.5},
-        {"float16, SGD, unscale, overflow", GSC_FLOAT16, gsc_optim_sgd, 16777216, true, 0},
+        {"float16, SGD", GSC_FLOAT16, gsc_optim_create_sgd, 1024, false, 0},
+        {"float16, Adam, unscale, clipping", GSC_FLOAT16, gsc_optim_create_adam, 1024, true, 1},
+        {"float16, AdamW, overflow", GSC_FLOAT16, gsc_optim_create_adamw, 16777216, false, 1},
+        {"bfloat16, SGD, clipping", GSC_BFLOAT16, gsc_optim_create_sgd, 65536, false, 0.5},
+        {"float16, SGD, unscale, overflow", GSC_FLOAT16, gsc_optim_create_sgd, 16777216, true, 0},
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         check_setting(&settings[i]);

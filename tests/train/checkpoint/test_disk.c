@@ -9,7 +9,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 
-static const rule_case adam = {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
+static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 
 /* A saved run, one that goes on from it, and one to load into. */
 typedef struct fixture {

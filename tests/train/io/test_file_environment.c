@@ -10,7 +10,7 @@
 #include "gradscaler/state_json.h"
 #include "safetensors_files.h"
 
-static const rule_case adam = {gsc_optim_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
+static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 
 static void round_upward(void) { fesetround(FE_UPWARD); }
 static void round_downward(void) { fesetround(FE_DOWNWARD); }

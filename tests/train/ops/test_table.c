@@ -172,7 +172,7 @@ static void tear_down(bench *b)
     check_and_free(&b->saved_memory);
     free(b->ref_out.v);
     free(b->weight);
-    gsc_tape_destroy(b->tape);
+    gsc_tape_free(b->tape);
 }
 
 static double error_allowed(const bench *b, gsc__tensor_kind kind, double magnitude)

@@ -77,15 +77,15 @@ static void follow_reference(const rule_case *rule, DLDataType dtype, double tol
             for (size_t i = 0; i < param_sizes[k]; i++) {
                 set(gsc_tensor_grad(params[k]), i, sample(step, k, i));
                 double g = get(gsc_tensor_grad(params[k]), i);
-                if (rule->create == gsc_optim_sgd)
+                if (rule->create == gsc_optim_create_sgd)
                     reference_sgd(&expected[k][i], g, &groups[k / 2]);
                 else
-                    reference_adam(&expected[k][i], g, &groups[k / 2], rule->create == gsc_optim_adamw);
+                    reference_adam(&expected[k][i], g, &groups[k / 2], rule->create == gsc_optim_create_adamw);
             }
         ok(gsc_optim_step(optim));
     }
     for (size_t k = 0; k < PARAMS; k++) {
-        assert_int_equal(gsc_optim_step_count(optim, k), STEPS);
+        assert_int_equal(gsc_optim_get_step_count(optim, k), STEPS);
         for (size_t i = 0; i < param_sizes[k]; i++) {
             double error = fabs(get(gsc_tensor_data(params[k]), i) - expected[k][i].p);
             if (!(error <= tolerance))
@@ -126,25 +126,25 @@ static void expect_steps(create_function *create, gsc_param_group group, double 
 static void known_numbers(void **state)
 {
     (void)state;
-    expect_steps(gsc_optim_sgd, (gsc_param_group){.lr = 0.1}, 1, 0.9, 0.8);
-    expect_steps(gsc_optim_sgd, (gsc_param_group){.lr = 0.1, .weight_decay = 0.1}, 1, 0.89, 0.7811);
+    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1}, 1, 0.9, 0.8);
+    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .weight_decay = 0.1}, 1, 0.89, 0.7811);
     /* buf = 1, then 0.9 + 1 */
-    expect_steps(gsc_optim_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9}, 1, 0.9, 0.71);
+    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9}, 1, 0.9, 0.71);
     /* The first step is not dampened: buf = 1, then 0.9 + 0.5 */
-    expect_steps(gsc_optim_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9, .dampening = 0.5}, 1, 0.9, 0.76);
+    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9, .dampening = 0.5}, 1, 0.9, 0.76);
     /* 1 + 0.9 * 1, then 1 + 0.9 * 1.9 */
-    expect_steps(gsc_optim_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9, .nesterov = true}, 1, 0.81, 0.539);
+    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9, .nesterov = true}, 1, 0.81, 0.539);
     /* A constant gradient: m_hat / sqrt(v_hat) is 1, so each step is lr long. */
-    gsc_param_group adam = gsc_adam_group(NULL, 0, 0.1);
-    expect_steps(gsc_optim_adam, adam, 0.5, 0.9, 0.8);
+    gsc_param_group adam = gsc_param_group_default_adam(NULL, 0, 0.1);
+    expect_steps(gsc_optim_create_adam, adam, 0.5, 0.9, 0.8);
     adam.weight_decay = 0.1; /* only decoupled decay shows beside a gradient of one sign */
-    expect_steps(gsc_optim_adamw, adam, 0.5, 0.89, 0.7811);
+    expect_steps(gsc_optim_create_adamw, adam, 0.5, 0.89, 0.7811);
 }
 
 static void groups_have_pytorchs_defaults(void **state)
 {
     (void)state;
-    gsc_param_group groups[2] = {gsc_sgd_group(NULL, 7, 0.5), gsc_adam_group(NULL, 7, 0.5)};
+    gsc_param_group groups[2] = {gsc_param_group_default_sgd(NULL, 7, 0.5), gsc_param_group_default_adam(NULL, 7, 0.5)};
     for (int i = 0; i < 2; i++) {
         assert_null(groups[i].params);
         assert_int_equal(groups[i].count, 7);
@@ -161,12 +161,13 @@ static void state_is_lent(void **state)
 {
     (void)state;
     gsc_tensor *params[2] = {new_scalar(1, 2), new_scalar(1, 2)};
-    gsc_param_group groups[2] = {gsc_sgd_group(&params[0], 1, 0.1), gsc_sgd_group(&params[1], 1, 0.2)};
+    gsc_param_group groups[2] = {gsc_param_group_default_sgd(&params[0], 1, 0.1),
+                                 gsc_param_group_default_sgd(&params[1], 1, 0.2)};
     groups[1].momentum = 0.9;
     gsc_optim *sgd, *adam;
-    ok(gsc_optim_sgd(groups, 2, &sgd));
-    gsc_param_group adam_group = gsc_adam_group(params, 2, 0.1);
-    ok(gsc_optim_adam(&adam_group, 1, &adam));
+    ok(gsc_optim_create_sgd(groups, 2, &sgd));
+    gsc_param_group adam_group = gsc_param_group_default_adam(params, 2, 0.1);
+    ok(gsc_optim_create_adam(&adam_group, 1, &adam));
     ok(gsc_optim_step(sgd));
     ok(gsc_optim_step(adam));
 
@@ -200,9 +201,9 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
 {
     (void)state;
     gsc_tensor *params[2] = {new_scalar(1, 0.5), new_scalar(1, 0.5)};
-    gsc_param_group group = gsc_adam_group(params, 2, 0.1);
+    gsc_param_group group = gsc_param_group_default_adam(params, 2, 0.1);
     gsc_optim *optim;
-    ok(gsc_optim_adam(&group, 1, &optim));
+    ok(gsc_optim_create_adam(&group, 1, &optim));
     const gsc_optimizer *interface = gsc_optim_optimizer(optim);
     ok(gsc_optim_step(optim));
     double p = get(gsc_tensor_data(params[0]), 0), m = get(gsc_optim_state(optim, 0, "exp_avg"), 0),
@@ -218,12 +219,12 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
     assert_true(get(gsc_tensor_data(params[0]), 0) == p);
     assert_true(get(gsc_optim_state(optim, 0, "exp_avg"), 0) == m);
     assert_true(get(gsc_optim_state(optim, 0, "exp_avg_sq"), 0) == v);
-    assert_int_equal(gsc_optim_step_count(optim, 0), 1);
-    assert_int_equal(gsc_optim_step_count(optim, 1), 3);
+    assert_int_equal(gsc_optim_get_step_count(optim, 0), 1);
+    assert_int_equal(gsc_optim_get_step_count(optim, 1), 3);
     gsc_optim_zero_grad(optim);
     assert_null(gsc_tensor_grad(params[1]));
     ok(gsc_optim_step(optim));
-    assert_int_equal(gsc_optim_step_count(optim, 1), 3);
+    assert_int_equal(gsc_optim_get_step_count(optim, 1), 3);
 
     /* From here on they step together again, each with the bias corrections of its own age. */
     reference expected[2] = {{.p = 1}, {.p = 1}};
@@ -246,14 +247,15 @@ static void empty_parameters_and_groups_are_fine(void **state)
 {
     (void)state;
     gsc_tensor *params[3] = {new_param(GSC_FLOAT32, 0, "none"), new_scalar(1, 1), new_param(GSC_FLOAT32, 0, "end")};
-    gsc_param_group groups[2] = {gsc_sgd_group(NULL, 0, 0.1), gsc_sgd_group(params, 3, 0.5)};
+    gsc_param_group groups[2] = {gsc_param_group_default_sgd(NULL, 0, 0.1),
+                                 gsc_param_group_default_sgd(params, 3, 0.5)};
     add_grad(params[0]);
     add_grad(params[2]);
     gsc_optim *optim;
-    ok(gsc_optim_sgd(groups, 2, &optim));
+    ok(gsc_optim_create_sgd(groups, 2, &optim));
     ok(gsc_optim_step(optim));
     assert_float_equal(get(gsc_tensor_data(params[1]), 0), 0.5, 0);
-    assert_int_equal(gsc_optim_step_count(optim, 2), 1);
+    assert_int_equal(gsc_optim_get_step_count(optim, 2), 1);
     gsc_optim_free(optim);
     for (size_t k = 0; k < 3; k++)
         gsc_tensor_free(params[k]);
@@ -318,16 +320,16 @@ static void a_nan_poisons_without_a_scaler_only(void **state)
 {
     (void)state;
     gsc_tensor *param = new_scalar(1, NAN);
-    gsc_param_group group = gsc_adam_group(&param, 1, 0.1);
+    gsc_param_group group = gsc_param_group_default_adam(&param, 1, 0.1);
     gsc_optim *optim;
-    ok(gsc_optim_adam(&group, 1, &optim));
+    ok(gsc_optim_create_adam(&group, 1, &optim));
     gsc_scaler *scaler;
     ok(gsc_scaler_create(NULL, &scaler));
     gsc_step_result result;
     ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optim), NULL, &result));
     assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
     assert_true(get(gsc_tensor_data(param), 0) == 1);
-    assert_int_equal(gsc_optim_step_count(optim, 0), 0);
+    assert_int_equal(gsc_optim_get_step_count(optim, 0), 0);
     gsc_overflow overflow;
     assert_int_equal(gsc_scaler_overflows(scaler, gsc_optim_optimizer(optim), &overflow, 1), 1);
     assert_string_equal(overflow.name, "w");
@@ -366,8 +368,8 @@ static void a_closure_runs_once_before_the_step_in_the_callers_environment(void 
         add_grad(params[k]);
         set(gsc_tensor_data(params[k]), 0, 1);
         set(gsc_tensor_grad(params[k]), 0, 1.0 / 3);
-        gsc_param_group group = gsc_adam_group(&params[k], 1, 0.1);
-        ok(gsc_optim_adamw(&group, 1, &optims[k]));
+        gsc_param_group group = gsc_param_group_default_adam(&params[k], 1, 0.1);
+        ok(gsc_optim_create_adamw(&group, 1, &optims[k]));
     }
     ok(gsc_optim_step(optims[1]));
 
@@ -402,9 +404,9 @@ static void tiny_multipliers_keep_their_precision(void **state)
     for (size_t i = 0; i < sizeof multipliers / sizeof *multipliers; i++) {
         const double grad = 0x1.5p125, g = grad * multipliers[i];
         gsc_tensor *param = new_scalar(0, grad);
-        gsc_param_group group = gsc_sgd_group(&param, 1, 1);
+        gsc_param_group group = gsc_param_group_default_sgd(&param, 1, 1);
         gsc_optim *optim;
-        ok(gsc_optim_sgd(&group, 1, &optim));
+        ok(gsc_optim_create_sgd(&group, 1, &optim));
         const gsc_optimizer *optimizer = gsc_optim_optimizer(optim);
         const gsc_step_args args = {0};
         const gsc_grad_scaling scaling = {.multiplier = multipliers[i]};

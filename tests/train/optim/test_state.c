@@ -43,7 +43,7 @@ static void copy_state(gsc_optim *from, gsc_tensor *const *from_params, gsc_opti
     for (size_t k = 0; k < PARAMS; k++) {
         const DLTensor *data = gsc_tensor_data(from_params[k]);
         memcpy(gsc_tensor_data(to_params[k])->data, data->data, bytes_of(from_params[k], data));
-        expect_ok(gsc_optim_set_step_count(to, k, gsc_optim_step_count(from, k)));
+        expect_ok(gsc_optim_set_step_count(to, k, gsc_optim_get_step_count(from, k)));
         const char *name;
         for (size_t s = 0; (name = gsc_optim_state_name(from, k, s)); s++)
             memcpy(gsc_optim_state(to, k, name)->data, gsc_optim_state(from, k, name)->data,
@@ -65,7 +65,7 @@ static void a_copied_state_goes_on_bit_for_bit(void **state)
         step(b, b_params, STEPS, 2 * STEPS);
         for (size_t k = 0; k < PARAMS; k++) {
             const DLTensor *data = gsc_tensor_data(a_params[k]);
-            assert_int_equal(gsc_optim_step_count(b, k), 2 * STEPS);
+            assert_int_equal(gsc_optim_get_step_count(b, k), 2 * STEPS);
             assert_memory_equal(data->data, gsc_tensor_data(b_params[k])->data, bytes_of(a_params[k], data));
         }
         release(a_params, a);
@@ -88,10 +88,10 @@ static void kinds_and_states_have_names(void **state)
     const struct {
         const rule_case *rule;
         const char *kind, *states[3];
-    } expected[] = {{case_of(gsc_optim_sgd, false), "sgd", {NULL}},
-                    {case_of(gsc_optim_sgd, true), "sgd", {"momentum_buffer", NULL}},
-                    {case_of(gsc_optim_adam, false), "adam", {"exp_avg", "exp_avg_sq", NULL}},
-                    {case_of(gsc_optim_adamw, false), "adamw", {"exp_avg", "exp_avg_sq", NULL}}};
+    } expected[] = {{case_of(gsc_optim_create_sgd, false), "sgd", {NULL}},
+                    {case_of(gsc_optim_create_sgd, true), "sgd", {"momentum_buffer", NULL}},
+                    {case_of(gsc_optim_create_adam, false), "adam", {"exp_avg", "exp_avg_sq", NULL}},
+                    {case_of(gsc_optim_create_adamw, false), "adamw", {"exp_avg", "exp_avg_sq", NULL}}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         gsc_tensor *params[PARAMS];
         gsc_optim *optim;
@@ -144,9 +144,9 @@ static void step_counts_out_of_range_are_refused(void **state)
     expect_error(GSC_ERR_VALUE, gsc_optim_set_step_count(optim, 1, -1), "is -1");
     expect_error(GSC_ERR_VALUE, gsc_optim_set_step_count(optim, PARAMS, 1), "has 3 parameters");
     expect_error(GSC_ERR_VALUE, gsc_optim_set_step_count(NULL, 0, 1), "optim is NULL");
-    assert_true(gsc_optim_step_count(optim, 1) == most);
+    assert_true(gsc_optim_get_step_count(optim, 1) == most);
     step(optim, params, 0, 1);
-    assert_true(gsc_optim_step_count(optim, 1) == most + 1);
+    assert_true(gsc_optim_get_step_count(optim, 1) == most + 1);
     release(params, optim);
 }
 

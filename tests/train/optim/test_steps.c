@@ -56,7 +56,7 @@ static void skip_one(const rule_case *rule, size_t bad_param, size_t bad_element
     out = after;
     for (size_t k = 0; k < PARAMS; k++) {
         out = append_bits(optim, params[k], k, out);
-        assert_int_equal(gsc_optim_step_count(optim, k), 1);
+        assert_int_equal(gsc_optim_get_step_count(optim, k), 1);
         gsc_tensor_free(params[k]);
     }
     assert_memory_equal(before, after, ROOM);
@@ -85,8 +85,8 @@ static void compare_clipped(double scale, double tolerance)
         add_grad(both[k]);
         for (size_t i = 0; i < COUNT; i++)
             set(gsc_tensor_grad(both[k]), i, sample(2, 0, i) * scale);
-        gsc_param_group group = gsc_sgd_group(&both[k], 1, 1);
-        ok(gsc_optim_sgd(&group, 1, &optims[k]));
+        gsc_param_group group = gsc_param_group_default_sgd(&both[k], 1, 1);
+        ok(gsc_optim_create_sgd(&group, 1, &optims[k]));
     }
     gsc_scaler_options options = gsc_scaler_options_default();
     options.init_scale = scale;
@@ -149,9 +149,9 @@ static host_calls step_through_host(size_t elements, size_t count)
         for (size_t i = 0; i < elements / count; i++)
             set(gsc_tensor_grad(params[k]), i, 1);
     }
-    gsc_param_group group = gsc_sgd_group(params, count, 1);
+    gsc_param_group group = gsc_param_group_default_sgd(params, count, 1);
     gsc_optim *optim;
-    ok(gsc_optim_sgd(&group, 1, &optim));
+    ok(gsc_optim_create_sgd(&group, 1, &optim));
     host_calls calls = {0};
     gsc_set_parallel_for(host_loop, &calls);
     gsc_status status = gsc_optim_step(optim);

@@ -94,7 +94,7 @@ static void check_policies(DLDataType dtype)
     expect_dtype(gsc_cast(half, GSC_FLOAT32), GSC_FLOAT32);
     end();
     expect_dtype(gsc_sum(half), dtype); /* outside, dtypes stay */
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
 }
 
 static void each_op_follows_its_policy(void **state)
@@ -118,7 +118,7 @@ static void an_inner_region_that_is_off_casts_nothing(void **state)
     end();
     expect_dtype(gsc_matmul(half, x), GSC_FLOAT16);
     end();
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
 }
 
 static void float64_and_int64_are_never_cast(void **state)
@@ -134,7 +134,7 @@ static void float64_and_int64_are_never_cast(void **state)
     expect_dtype(gsc_cross_entropy_loss(x, labels), GSC_FLOAT64);
     expect_dtype(gsc_reshape(labels, SHAPE(2, 1)), GSC_INT64);
     end();
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
 }
 
 /* Outside of regions too. */
@@ -151,7 +151,7 @@ static void mixed_dtypes_give_the_widest(void **state)
     expect_dtype(gsc_mul(f32, f64), GSC_FLOAT64);
     expect_dtype(gsc_mul(f64, bf16), GSC_FLOAT64);
     assert_true(element(gsc_add(f16, bf16), 0) == (float)(element(f16, 0) + element(bf16, 0)));
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
 }
 
 static void gradients_of_float32_parameters_are_float32(void **state)
@@ -172,7 +172,7 @@ static void gradients_of_float32_parameters_are_float32(void **state)
     assert_true(element(y, 0) ==
                 from_fp16(to_fp16(from_fp16(to_fp16(0.2)) + from_fp16(to_fp16(0.1)) * from_fp16(to_fp16(0.3)))));
     gsc_tensor_free(weight);
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
 }
 
 /* A parameter's cast is made once per outermost region: a change in between is seen by the next region only. */
@@ -200,7 +200,7 @@ static void a_parameter_is_cast_once_per_region(void **state)
     expect_ok(gsc_tape_backward(tape, gsc_sum(gsc_add(first, second))));
     assert_true(grad_element(weight, 0) == 6);
     gsc_tensor_free(weight);
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
 }
 
 /* A parameter's cast is of that parameter alone, also when another one gets its address. */
@@ -216,7 +216,7 @@ static void test_a_cast_does_not_outlive_its_parameter(void **state)
         gsc_tensor_free(p);
     }
     expect_ok(gsc_autocast_end());
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
 }
 
 int main(void)

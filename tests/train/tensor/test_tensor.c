@@ -29,8 +29,8 @@ static void a_new_tensor_is_zero_and_has_no_gradient(void **state)
         for (size_t i = 0; i < 6u * dtypes[d].bits / 8; i++)
             assert_int_equal(((const char *)data->data)[i], 0);
         assert_null(gsc_tensor_grad(tensor));
-        assert_false(gsc_tensor_requires_grad(tensor));
-        assert_null(gsc_tensor_name(tensor));
+        assert_false(gsc_tensor_get_requires_grad(tensor));
+        assert_null(gsc_tensor_get_name(tensor));
         gsc_tensor_free(tensor);
     }
 }
@@ -111,11 +111,11 @@ static void names_are_copied(void **state)
     char name[] = "weight";
     expect_ok(gsc_tensor_set_name(tensor, name));
     name[0] = 'h';
-    assert_string_equal(gsc_tensor_name(tensor), "weight");
-    expect_ok(gsc_tensor_set_name(tensor, gsc_tensor_name(tensor)));
-    assert_string_equal(gsc_tensor_name(tensor), "weight");
+    assert_string_equal(gsc_tensor_get_name(tensor), "weight");
+    expect_ok(gsc_tensor_set_name(tensor, gsc_tensor_get_name(tensor)));
+    assert_string_equal(gsc_tensor_get_name(tensor), "weight");
     expect_ok(gsc_tensor_set_name(tensor, NULL));
-    assert_null(gsc_tensor_name(tensor));
+    assert_null(gsc_tensor_get_name(tensor));
     expect_error(GSC_ERR_VALUE, gsc_tensor_set_name(NULL, "x"), "tensor is NULL");
     gsc_tensor_free(tensor);
 }
@@ -131,9 +131,9 @@ static void requires_grad_is_for_floating_point_leaves(void **state)
     gsc_tensor *param = new_parameter(GSC_FLOAT32, SHAPE(2), NULL);
     gsc_tape *tape = new_tape();
     gsc_tensor *sum = gsc_sum(gsc_tape_param(tape, param));
-    assert_true(gsc_tensor_requires_grad(sum));
+    assert_true(gsc_tensor_get_requires_grad(sum));
     expect_error(GSC_ERR_VALUE, gsc_tensor_set_requires_grad(sum, false), "result of an op");
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
     gsc_tensor_free(param);
 }
 
@@ -153,7 +153,7 @@ static void zero_grad_makes_the_gradient_absent(void **state)
     gsc_tape_clear(tape);
     expect_ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
     assert_true(grad_element(param, 0) == 1); /* and not 2 */
-    gsc_tape_destroy(tape);
+    gsc_tape_free(tape);
     gsc_tensor_free(param);
 }
 
@@ -164,9 +164,9 @@ static void null_is_harmless(void **state)
     gsc_tensor_zero_grad(NULL);
     assert_null(gsc_tensor_data(NULL));
     assert_null(gsc_tensor_grad(NULL));
-    assert_null(gsc_tensor_name(NULL));
+    assert_null(gsc_tensor_get_name(NULL));
     assert_int_equal(gsc_tensor_count(NULL), 0);
-    assert_false(gsc_tensor_requires_grad(NULL));
+    assert_false(gsc_tensor_get_requires_grad(NULL));
 }
 
 int main(void)
