@@ -158,7 +158,7 @@ void gsc__dnnl_free(gsc__dnnl *dnnl)
 
 static dnnl_status_t make_operand_descs(const gsc__gemm *g, memory_desc desc[ARGS], int *made)
 {
-    dnnl_data_type_t type = g->kind == GSC_KIND_F32 ? dnnl_f32 : g->kind == GSC_KIND_BF16 ? dnnl_bf16 : dnnl_f16;
+    dnnl_data_type_t type = g->kind == GSC_F32 ? dnnl_f32 : g->kind == GSC_BF16 ? dnnl_bf16 : dnnl_f16;
     const struct {
         dnnl_dims_t sizes, strides;
     } operands[SCRATCHPAD] = {

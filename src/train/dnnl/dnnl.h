@@ -8,7 +8,7 @@
 /* C [m, n] = A [m, k] times B [k, n], plus bias [n] to each row; all of one dtype. Rows of what is stored start lda,
  * ldb, ldc elements apart; a transposed operand is stored the other way round ([k, m], [n, k]). m, n, k > 0. */
 typedef struct gsc__gemm {
-    gsc__tensor_kind kind; /* float32, bfloat16 or float16 */
+    gsc__kind kind; /* float32, bfloat16 or float16 */
     bool transpose_a, transpose_b, has_bias;
     int64_t m, n, k;
     int64_t lda, ldb, ldc;

@@ -57,16 +57,15 @@ gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_t
 }
 
 /* Writes n copies of the element. */
-static void repeat(const gsc__broadcast_view *view, const void *element, size_t n, gsc__tensor_kind compute, void *out)
+static void repeat(const gsc__broadcast_view *view, const void *element, size_t n, gsc__kind compute, void *out)
 {
-    size_t size = gsc__tensor_kind_size(compute);
+    size_t size = gsc__kind_size(compute);
     gsc__convert(view->kind, element, compute, out, 1);
     for (size_t i = 1; i < n; i++)
         memcpy((char *)out + i * size, out, size);
 }
 
-const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__tensor_kind compute,
-                                void *strip)
+const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__kind compute, void *strip)
 {
     int32_t inner = view->ndim - 1;
     if (view->ndim == 1 && view->stride[0] == 1 && view->kind == compute)
@@ -146,7 +145,7 @@ static void sum_task(void *ctx, size_t index)
             add_row(job, at, width, acc);
     }
     size_t first = index / job->tasks_per_row * job->row + column;
-    gsc__convert(GSC_KIND_F64, acc, view->kind, gsc__at_mutable(view->kind, job->sums, first), width);
+    gsc__convert(GSC_F64, acc, view->kind, gsc__at_mutable(view->kind, job->sums, first), width);
 }
 
 gsc_status gsc__broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor,

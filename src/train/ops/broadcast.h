@@ -12,7 +12,7 @@ gsc_status gsc__broadcast_shape(gsc__call *call);
  * through alike are merged; those of size 1 are dropped. */
 typedef struct gsc__broadcast_view {
     const void *data;
-    gsc__tensor_kind kind;
+    gsc__kind kind;
     int32_t ndim; /* 0: one element */
     int64_t size[GSC_TENSOR_MAX_DIMS];
     int64_t stride[GSC_TENSOR_MAX_DIMS]; /* in elements; 0: broadcast along it */
@@ -22,7 +22,7 @@ gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_t
 
 /* Elements first … first + n - 1 of the view as `compute` (float32 or float64), n <= GSC_STRIP: where they are already
  * that and lie together, a pointer to them, else strip. */
-const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__tensor_kind compute,
+const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__kind compute,
                                 void *strip);
 
 /* Sums `gradient`, of the result's shape, over the dimensions that `tensor` was broadcast along: sums, of the tensor's

@@ -39,8 +39,8 @@ typedef struct elementwise {
 static void elementwise_block(void *ctx, size_t block)
 {
     const elementwise *job = ctx;
-    gsc__tensor_kind kind = job->a.kind;
-    gsc__tensor_kind compute = kind == GSC_KIND_F64 ? GSC_KIND_F64 : GSC_KIND_F32;
+    gsc__kind kind = job->a.kind;
+    gsc__kind compute = kind == GSC_F64 ? GSC_F64 : GSC_F32;
     double strip_a[GSC_STRIP], strip_b[GSC_STRIP], strip_out[GSC_STRIP];
     size_t end = block * GSC_BLOCK + gsc__block_length(job->n, block);
     for (size_t first = block * GSC_BLOCK; first < end; first += GSC_STRIP) {
@@ -49,7 +49,7 @@ static void elementwise_block(void *ctx, size_t block)
         const void *b = job->b.data ? gsc__broadcast_load(&job->b, first, n, compute, strip_b) : NULL;
         void *stored = gsc__at_mutable(kind, job->out, first);
         void *out = kind == compute ? stored : strip_out;
-        if (compute == GSC_KIND_F64)
+        if (compute == GSC_F64)
             job->kernel.f64(n, a, b, out);
         else
             job->kernel.f32(n, a, b, out);
@@ -65,7 +65,7 @@ static void compute(kernel k, gsc__broadcast_view a, gsc__broadcast_view b, void
 }
 
 /* All n elements in order. */
-static gsc__broadcast_view flat(gsc__tensor_kind kind, const void *data, size_t n)
+static gsc__broadcast_view flat(gsc__kind kind, const void *data, size_t n)
 {
     return (gsc__broadcast_view){.data = data, .kind = kind, .ndim = 1, .size = {(int64_t)n}, .stride = {1}};
 }

@@ -61,7 +61,7 @@ static gsc_status run_f64(gsc_tape *tape, const gsc__gemm *g, const double *a, c
                           double *c)
 {
     if (g->transpose_b) {
-        double *transposed = gsc__tape_scratch(tape, (size_t)g->k * (size_t)g->n, GSC_KIND_F64);
+        double *transposed = gsc__tape_scratch(tape, (size_t)g->k * (size_t)g->n, GSC_F64);
         if (!transposed)
             return GSC_ERR_MEMORY;
         transpose_f64(b, g->n, g->k, transposed);
@@ -73,12 +73,12 @@ static gsc_status run_f64(gsc_tape *tape, const gsc__gemm *g, const double *a, c
 }
 
 /* A float32 copy of half values. NULL with a message: no memory. */
-static const float *widen(gsc_tape *tape, gsc__tensor_kind kind, const void *values, int64_t rows, int64_t columns)
+static const float *widen(gsc_tape *tape, gsc__kind kind, const void *values, int64_t rows, int64_t columns)
 {
     size_t count = (size_t)rows * (size_t)columns;
-    float *wide = gsc__tape_scratch(tape, count, GSC_KIND_F32);
+    float *wide = gsc__tape_scratch(tape, count, GSC_F32);
     if (wide)
-        gsc__convert_all(kind, values, GSC_KIND_F32, wide, count);
+        gsc__convert_all(kind, values, GSC_F32, wide, count);
     return wide;
 }
 
@@ -101,7 +101,7 @@ static void slice_task(void *ctx, size_t index)
 {
     const sliced *job = ctx;
     const gsc__gemm *g = job->gemm;
-    gsc__tensor_kind kind = g->kind;
+    gsc__kind kind = g->kind;
     bool by_rows = g->m > g->n;
     size_t first = index * SLICE;
     size_t a_at = by_rows ? first * (size_t)(g->transpose_a ? 1 : g->lda) : 0;
@@ -139,7 +139,7 @@ static gsc_status run_slices(gsc_tape *tape, sliced *job)
             return gsc_fail(job->statuses[i],
                             "oneDNN failed to compute a matrix product of %s [%" PRId64 ", %" PRId64 "] and [%" PRId64
                             ", %" PRId64 "]",
-                            gsc__tensor_kind_name(g->kind), g->m, g->k, g->k, g->n);
+                            gsc__kind_name(g->kind), g->m, g->k, g->k, g->n);
     return GSC_OK;
 }
 
@@ -151,26 +151,26 @@ static gsc_status run_dnnl(gsc_tape *tape, gsc__gemm g, const void *a, const voi
     job.last_slice = job.whole_slice && remainder > 0 ? find_slice(tape, g, remainder) : job.whole_slice;
     if (!job.last_slice)
         return GSC_ERR_MEMORY;
-    if (g.kind == GSC_KIND_F32 || (gsc__dnnl_is_optimised(job.whole_slice) && gsc__dnnl_is_optimised(job.last_slice)))
+    if (g.kind == GSC_F32 || (gsc__dnnl_is_optimised(job.whole_slice) && gsc__dnnl_is_optimised(job.last_slice)))
         return run_slices(tape, &job);
     const float *wide_a = widen(tape, g.kind, a, g.m, g.k);
     const float *wide_b = widen(tape, g.kind, b, g.k, g.n);
     const float *wide_bias = bias ? widen(tape, g.kind, bias, 1, g.n) : NULL;
-    float *wide_c = gsc__tape_scratch(tape, (size_t)g.m * (size_t)g.n, GSC_KIND_F32);
+    float *wide_c = gsc__tape_scratch(tape, (size_t)g.m * (size_t)g.n, GSC_F32);
     if (!wide_a || !wide_b || (bias && !wide_bias) || !wide_c)
         return GSC_ERR_MEMORY;
-    gsc__tensor_kind kind = g.kind;
-    g.kind = GSC_KIND_F32;
+    gsc__kind kind = g.kind;
+    g.kind = GSC_F32;
     gsc_status status = run_dnnl(tape, g, wide_a, wide_b, wide_bias, wide_c);
     if (status == GSC_OK)
-        gsc__convert_all(GSC_KIND_F32, wide_c, kind, c, (size_t)g.m * (size_t)g.n);
+        gsc__convert_all(GSC_F32, wide_c, kind, c, (size_t)g.m * (size_t)g.n);
     return status;
 }
 
 /* Without products to add, each row is the bias or 0. */
 static void fill_rows(const gsc__gemm *g, const void *bias, void *c)
 {
-    size_t row_bytes = (size_t)g->n * gsc__tensor_kind_size(g->kind);
+    size_t row_bytes = (size_t)g->n * gsc__kind_size(g->kind);
     for (int64_t row = 0; row < g->m; row++) {
         if (bias)
             memcpy((char *)c + (size_t)row * row_bytes, bias, row_bytes);
@@ -193,7 +193,7 @@ gsc_status gsc__gemm_run(gsc_tape *tape, gsc__gemm gemm, const void *a, const vo
     }
     gsc__arena_mark mark = gsc__arena_get_mark(&tape->arena);
     gsc_status status =
-        gemm.kind == GSC_KIND_F64 ? run_f64(tape, &gemm, a, b, bias, c) : run_dnnl(tape, gemm, a, b, bias, c);
+        gemm.kind == GSC_F64 ? run_f64(tape, &gemm, a, b, bias, c) : run_dnnl(tape, gemm, a, b, bias, c);
     gsc__arena_rewind(&tape->arena, mark);
     return status;
 }

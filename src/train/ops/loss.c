@@ -31,7 +31,7 @@ static double squares_block(const void *ctx, size_t block)
         const double *b = gsc__load_f64(target->kind, target->data.data, first, n, strip_t);
         for (size_t i = 0; i < n; i++)
             square[i] = (a[i] - b[i]) * (a[i] - b[i]);
-        sum += gsc__sum_run(GSC_KIND_F64, square, 0, n);
+        sum += gsc__sum_run(GSC_F64, square, 0, n);
     }
     return sum;
 }
@@ -43,14 +43,14 @@ static gsc_status store_mean(const gsc__node *node, gsc_tape *tape, size_t block
     if (status != GSC_OK)
         return status;
     double mean = sum / n;
-    gsc__convert(GSC_KIND_F64, &mean, node->out->kind, node->out->data.data, 1);
+    gsc__convert(GSC_F64, &mean, node->out->kind, node->out->data.data, 1);
     return GSC_OK;
 }
 
 static double gradient_of_result(const gsc__node *node)
 {
     double gradient;
-    gsc__convert(node->out->kind, node->out->grad.data, GSC_KIND_F64, &gradient, 1);
+    gsc__convert(node->out->kind, node->out->grad.data, GSC_F64, &gradient, 1);
     return gradient;
 }
 
@@ -79,11 +79,11 @@ static void mse_gradient_block(void *ctx, size_t block)
         for (size_t i = 0; i < n; i++)
             gradient[i] = (a[i] - b[i]) * job->factor;
         if (job->grads[0])
-            gsc__convert(GSC_KIND_F64, gradient, x->kind, gsc__at_mutable(x->kind, job->grads[0], first), n);
+            gsc__convert(GSC_F64, gradient, x->kind, gsc__at_mutable(x->kind, job->grads[0], first), n);
         for (size_t i = 0; i < n; i++)
             gradient[i] = -gradient[i];
         if (job->grads[1])
-            gsc__convert(GSC_KIND_F64, gradient, x->kind, gsc__at_mutable(x->kind, job->grads[1], first), n);
+            gsc__convert(GSC_F64, gradient, x->kind, gsc__at_mutable(x->kind, job->grads[1], first), n);
     }
 }
 
@@ -111,11 +111,11 @@ static gsc_status check_labels(const gsc_tensor *labels, int64_t classes)
 gsc_status gsc__op_cross_entropy_loss_check(gsc__call *call)
 {
     const gsc_tensor *logits = call->in[0], *labels = call->in[1];
-    if (!gsc__tensor_kind_is_float(logits->kind))
+    if (!gsc__kind_is_float(logits->kind))
         return gsc_fail(GSC_ERR_VALUE, "gsc_cross_entropy_loss: logits is int64, a floating-point dtype is needed");
-    if (labels->kind != GSC_KIND_I64)
+    if (labels->kind != GSC_I64)
         return gsc_fail(GSC_ERR_VALUE, "gsc_cross_entropy_loss: labels is %s, int64 is needed",
-                        gsc__tensor_kind_name(labels->kind));
+                        gsc__kind_name(labels->kind));
     if (logits->data.ndim != 2 || labels->data.ndim != 1 || logits->shape[0] != labels->shape[0])
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_cross_entropy_loss: logits has shape %s, labels %s; they must be [m, classes] and [m]",
@@ -161,7 +161,7 @@ static double log_sum_exp(const gsc_tensor *logits, size_t row)
         const double *values = gsc__load_f64(logits->kind, logits->data.data, row * classes + c, n, strip);
         for (size_t i = 0; i < n; i++)
             terms[i] = exp(values[i] - max);
-        sum += gsc__sum_run(GSC_KIND_F64, terms, 0, n);
+        sum += gsc__sum_run(GSC_F64, terms, 0, n);
     }
     /* cppcheck-suppress invalidFunctionArg ; there is a class, so sum is at least 1 */
     return max + log(sum);
@@ -209,7 +209,7 @@ static void cross_entropy_gradient_block(void *ctx, size_t block)
                 double probability = exp(values[i] - row_log_sum[row]);
                 gradient[i] = (probability - (c + i == (size_t)labels[row] ? 1.0 : 0.0)) * job->factor;
             }
-            gsc__convert(GSC_KIND_F64, gradient, logits->kind, gsc__at_mutable(logits->kind, job->grads[0], at), n);
+            gsc__convert(GSC_F64, gradient, logits->kind, gsc__at_mutable(logits->kind, job->grads[0], at), n);
         }
     }
 }

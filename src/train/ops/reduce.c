@@ -18,7 +18,7 @@ static double sum_strip(const double *values, size_t n)
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
-double gsc__sum_run(gsc__tensor_kind kind, const void *elements, size_t first, size_t n)
+double gsc__sum_run(gsc__kind kind, const void *elements, size_t first, size_t n)
 {
     double strip[GSC_STRIP];
     double sum = 0;
@@ -43,16 +43,16 @@ static void one_block(void *ctx, size_t block)
 
 gsc_status gsc__sum_blocks(gsc_tape *tape, size_t blocks, gsc__block_sum *block_sum, const void *ctx, double *sum)
 {
-    block_sums job = {.block_sum = block_sum, .ctx = ctx, .partial = gsc__tape_scratch(tape, blocks, GSC_KIND_F64)};
+    block_sums job = {.block_sum = block_sum, .ctx = ctx, .partial = gsc__tape_scratch(tape, blocks, GSC_F64)};
     if (!job.partial)
         return GSC_ERR_MEMORY;
     gsc_parallel_run(blocks, one_block, &job);
-    *sum = gsc__sum_run(GSC_KIND_F64, job.partial, 0, blocks);
+    *sum = gsc__sum_run(GSC_F64, job.partial, 0, blocks);
     return GSC_OK;
 }
 
 typedef struct elements_sum {
-    gsc__tensor_kind kind;
+    gsc__kind kind;
     const void *elements;
     size_t n;
 } elements_sum;
@@ -63,8 +63,7 @@ static double elements_block(const void *ctx, size_t block)
     return gsc__sum_run(all->kind, all->elements, block * GSC_BLOCK, gsc__block_length(all->n, block));
 }
 
-gsc_status gsc__sum_to_one(gsc_tape *tape, gsc__tensor_kind kind, const void *elements, size_t n, double divisor,
-                           void *out)
+gsc_status gsc__sum_to_one(gsc_tape *tape, gsc__kind kind, const void *elements, size_t n, double divisor, void *out)
 {
     elements_sum all = {.kind = kind, .elements = elements, .n = n};
     double sum;
@@ -72,7 +71,7 @@ gsc_status gsc__sum_to_one(gsc_tape *tape, gsc__tensor_kind kind, const void *el
     if (status != GSC_OK)
         return status;
     sum /= divisor;
-    gsc__convert(GSC_KIND_F64, &sum, kind, out, 1);
+    gsc__convert(GSC_F64, &sum, kind, out, 1);
     return GSC_OK;
 }
 
@@ -85,7 +84,7 @@ gsc_status gsc__op_sum_forward(const gsc__node *node, gsc_tape *tape)
 }
 
 typedef struct fill {
-    gsc__tensor_kind kind;
+    gsc__kind kind;
     void *dst;
     size_t n;
     double value;
@@ -99,7 +98,7 @@ static void fill_block(void *ctx, size_t block)
         strip[i] = f->value;
     size_t n = gsc__block_length(f->n, block);
     for (size_t i = 0; i < n; i += GSC_STRIP)
-        gsc__convert(GSC_KIND_F64, strip, f->kind, gsc__at_mutable(f->kind, f->dst, block * GSC_BLOCK + i),
+        gsc__convert(GSC_F64, strip, f->kind, gsc__at_mutable(f->kind, f->dst, block * GSC_BLOCK + i),
                      n - i < GSC_STRIP ? n - i : GSC_STRIP);
 }
 
@@ -108,7 +107,7 @@ static void spread(const gsc__node *node, double divisor, void *grad)
 {
     const gsc_tensor *x = node->in[0];
     double gradient;
-    gsc__convert(node->out->kind, node->out->grad.data, GSC_KIND_F64, &gradient, 1);
+    gsc__convert(node->out->kind, node->out->grad.data, GSC_F64, &gradient, 1);
     fill all = {.kind = x->kind, .dst = grad, .n = x->count, .value = gradient / divisor};
     gsc_parallel_run(gsc__blocks(x->count), fill_block, &all);
 }

@@ -6,7 +6,7 @@
 #include "train/tape/op.h"
 
 /* Sum of elements first … first + n - 1, on the calling thread. */
-double gsc__sum_run(gsc__tensor_kind kind, const void *elements, size_t first, size_t n);
+double gsc__sum_run(gsc__kind kind, const void *elements, size_t first, size_t n);
 
 /* What a block contributes to a sum. */
 typedef double gsc__block_sum(const void *ctx, size_t block);
@@ -14,7 +14,6 @@ typedef double gsc__block_sum(const void *ctx, size_t block);
 gsc_status gsc__sum_blocks(gsc_tape *tape, size_t blocks, gsc__block_sum *block_sum, const void *ctx, double *sum);
 
 /* *out = the sum of all elements / divisor, rounded once to their dtype. */
-gsc_status gsc__sum_to_one(gsc_tape *tape, gsc__tensor_kind kind, const void *elements, size_t n, double divisor,
-                           void *out);
+gsc_status gsc__sum_to_one(gsc_tape *tape, gsc__kind kind, const void *elements, size_t n, double divisor, void *out);
 
 #endif

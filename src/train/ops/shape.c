@@ -9,7 +9,7 @@
 gsc_status gsc__op_cast_check(gsc__call *call)
 {
     const gsc_tensor *x = call->in[0];
-    if (!gsc__tensor_kind_is_float(x->kind))
+    if (!gsc__kind_is_float(x->kind))
         return gsc_fail(GSC_ERR_VALUE, "gsc_cast: x is int64, a floating-point dtype is needed");
     call->ndim = x->data.ndim;
     memcpy(call->shape, x->shape, sizeof call->shape);
@@ -84,7 +84,7 @@ gsc_status gsc__op_scale_loss_check(gsc__call *call)
     if (status != GSC_OK)
         return status;
     const gsc_tensor *loss = call->in[0];
-    call->kind = loss->kind == GSC_KIND_F64 ? GSC_KIND_F64 : GSC_KIND_F32;
+    call->kind = loss->kind == GSC_F64 ? GSC_F64 : GSC_F32;
     call->ndim = loss->data.ndim;
     memcpy(call->shape, loss->shape, sizeof call->shape);
     return GSC_OK;
@@ -92,8 +92,7 @@ gsc_status gsc__op_scale_loss_check(gsc__call *call)
 
 /* The product is exact or once rounded in float64, then rounded to the target: for float32 that is as if rounded once,
  * since float64 has more than twice its digits. */
-static void multiply(gsc__tensor_kind from, const void *src, double factor, gsc__tensor_kind to, void *dst,
-                     size_t count)
+static void multiply(gsc__kind from, const void *src, double factor, gsc__kind to, void *dst, size_t count)
 {
     double strip[GSC_STRIP], product[GSC_STRIP];
     for (size_t first = 0; first < count; first += GSC_STRIP) {
@@ -101,7 +100,7 @@ static void multiply(gsc__tensor_kind from, const void *src, double factor, gsc_
         const double *values = gsc__load_f64(from, src, first, n, strip);
         for (size_t i = 0; i < n; i++)
             product[i] = values[i] * factor;
-        gsc__convert(GSC_KIND_F64, product, to, gsc__at_mutable(to, dst, first), n);
+        gsc__convert(GSC_F64, product, to, gsc__at_mutable(to, dst, first), n);
     }
 }
 

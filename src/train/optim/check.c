@@ -90,11 +90,11 @@ static gsc_status check_param(const char *function, size_t group, size_t index, 
     if (tensor->tape)
         return gsc_fail(GSC_ERR_VALUE, "%s: groups[%zu].params[%zu] belongs to a tape; give the parameter itself",
                         function, group, index);
-    if (tensor->kind == GSC_KIND_F32 || tensor->kind == GSC_KIND_F64)
+    if (tensor->kind == GSC_F32 || tensor->kind == GSC_F64)
         return GSC_OK;
     return gsc_fail(GSC_ERR_VALUE, "%s: groups[%zu].params[%zu]%s is %s; parameters must be float32 or float64%s",
-                    function, group, index, gsc__optim_name(tensor).text, gsc__tensor_kind_name(tensor->kind),
-                    gsc__tensor_kind_is_float(tensor->kind)
+                    function, group, index, gsc__optim_name(tensor).text, gsc__kind_name(tensor->kind),
+                    gsc__kind_is_float(tensor->kind)
                         ? ": keep float32 master parameters and let autocast compute in half precision"
                         : "");
 }

@@ -88,7 +88,7 @@ static gsc_status check_unchanged(const gsc__optim_param *param, size_t index, c
         GSC_ERR_VALUE,
         "optimizer step: the %s of parameter %zu%s is %s with ndim %d and shape %s; expected is a compact %s "
         "of shape %s, as when the optimizer was created",
-        what, index, gsc__optim_name(param->tensor).text, gsc__tensor_kind_name(gsc__tensor_kind_of(tensor->dtype)),
+        what, index, gsc__optim_name(param->tensor).text, gsc__kind_name(gsc__kind_of(tensor->dtype)),
         (int)tensor->ndim, gsc__shape_print(shown, tensor->shape).text, param->is_double ? "float64" : "float32",
         gsc__shape_print(param->ndim, param->shape).text);
 }

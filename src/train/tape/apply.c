@@ -32,13 +32,13 @@ gsc_status gsc__check_one_float(gsc__call *call)
     for (int i = 0; i < op->inputs; i++) {
         if (!call->in[i])
             continue;
-        if (!gsc__tensor_kind_is_float(call->kinds[i]))
+        if (!gsc__kind_is_float(call->kinds[i]))
             return gsc_fail(GSC_ERR_VALUE, "%s: %s is int64, a floating-point dtype is needed", op->name,
                             op->operands[i]);
         if (call->kinds[i] != call->kinds[0])
             return gsc_fail(GSC_ERR_VALUE, "%s: %s is %s but %s is %s; they must be equal: use gsc_cast", op->name,
-                            op->operands[0], gsc__tensor_kind_name(call->kinds[0]), op->operands[i],
-                            gsc__tensor_kind_name(call->kinds[i]));
+                            op->operands[0], gsc__kind_name(call->kinds[0]), op->operands[i],
+                            gsc__kind_name(call->kinds[i]));
     }
     call->kind = call->kinds[0];
     return GSC_OK;
@@ -80,7 +80,7 @@ static gsc_tensor *run(gsc_tape *tape, const gsc__call *call)
     return out;
 }
 
-static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc__tensor_kind kind, uint64_t region)
+static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc__kind kind, uint64_t region)
 {
     for (const gsc__cached_cast *entry = tape->casts; entry; entry = entry->previous)
         if (entry->param == x->serial && entry->region == region && entry->cast->kind == kind &&
@@ -89,7 +89,7 @@ static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc__ten
     return NULL;
 }
 
-static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc__tensor_kind kind)
+static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc__kind kind)
 {
     uint64_t region = gsc__autocast_region();
     bool cached = !x->tape && region != 0;
@@ -132,7 +132,7 @@ gsc_tensor *gsc__op_apply(gsc__call *call)
     for (int i = 0; i < op->inputs; i++) {
         if (call->in[i] && call->in[i]->param)
             call->in[i] = call->in[i]->param;
-        call->kinds[i] = call->in[i] ? call->in[i]->kind : GSC_KIND_NONE;
+        call->kinds[i] = call->in[i] ? call->in[i]->kind : GSC_NO_KIND;
     }
     gsc__autocast_kinds(op->policy, call->kinds, op->inputs);
     gsc__fpenv caller = gsc__fpenv_enter();

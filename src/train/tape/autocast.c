@@ -6,7 +6,7 @@
 enum { MAX_DEPTH = 64 };
 
 static _Thread_local struct {
-    gsc__tensor_kind kinds[MAX_DEPTH]; /* GSC_KIND_NONE: off */
+    gsc__kind kinds[MAX_DEPTH]; /* GSC_NO_KIND: off */
     int depth;
     uint64_t region;
 } stack;
@@ -15,8 +15,8 @@ static atomic_uint_fast64_t regions;
 
 gsc_status gsc_autocast_begin(DLDataType dtype, bool enabled)
 {
-    gsc__tensor_kind kind = enabled ? gsc__tensor_kind_of(dtype) : GSC_KIND_NONE;
-    if (enabled && kind != GSC_KIND_F16 && kind != GSC_KIND_BF16)
+    gsc__kind kind = enabled ? gsc__kind_of(dtype) : GSC_NO_KIND;
+    if (enabled && kind != GSC_F16 && kind != GSC_BF16)
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_autocast_begin: dtype (code %d, bits %d, lanes %d) is neither GSC_FLOAT16 nor "
                         "GSC_BFLOAT16",
@@ -40,47 +40,47 @@ gsc_status gsc_autocast_end(void)
     return GSC_OK;
 }
 
-static gsc__tensor_kind current(void) { return stack.depth > 0 ? stack.kinds[stack.depth - 1] : GSC_KIND_NONE; }
+static gsc__kind current(void) { return stack.depth > 0 ? stack.kinds[stack.depth - 1] : GSC_NO_KIND; }
 
 bool gsc_autocast_enabled(DLDataType *dtype)
 {
-    gsc__tensor_kind kind = current();
-    if (kind != GSC_KIND_NONE && dtype)
-        *dtype = gsc__tensor_kind_dtype(kind);
-    return kind != GSC_KIND_NONE;
+    gsc__kind kind = current();
+    if (kind != GSC_NO_KIND && dtype)
+        *dtype = gsc__kind_dtype(kind);
+    return kind != GSC_NO_KIND;
 }
 
 uint64_t gsc__autocast_region(void) { return stack.depth > 0 ? stack.region : 0; }
 
 /* float16 and bfloat16 have no common superset but float32. */
-static gsc__tensor_kind wider(gsc__tensor_kind a, gsc__tensor_kind b)
+static gsc__kind wider(gsc__kind a, gsc__kind b)
 {
-    if (!gsc__tensor_kind_is_float(a) || a == b)
-        return gsc__tensor_kind_is_float(b) ? b : a;
-    if (!gsc__tensor_kind_is_float(b))
+    if (!gsc__kind_is_float(a) || a == b)
+        return gsc__kind_is_float(b) ? b : a;
+    if (!gsc__kind_is_float(b))
         return a;
-    return a == GSC_KIND_F64 || b == GSC_KIND_F64 ? GSC_KIND_F64 : GSC_KIND_F32;
+    return a == GSC_F64 || b == GSC_F64 ? GSC_F64 : GSC_F32;
 }
 
-static gsc__tensor_kind widest(const gsc__tensor_kind *kinds, int n)
+static gsc__kind widest(const gsc__kind *kinds, int n)
 {
-    gsc__tensor_kind kind = GSC_KIND_NONE;
+    gsc__kind kind = GSC_NO_KIND;
     for (int i = 0; i < n; i++)
         kind = wider(kind, kinds[i]);
     return kind;
 }
 
-void gsc__autocast_kinds(gsc__policy policy, gsc__tensor_kind *kinds, int n)
+void gsc__autocast_kinds(gsc__policy policy, gsc__kind *kinds, int n)
 {
-    gsc__tensor_kind region = current();
-    gsc__tensor_kind target = GSC_KIND_NONE;
+    gsc__kind region = current();
+    gsc__kind target = GSC_NO_KIND;
     if (policy == GSC_POLICY_WIDEST)
         target = widest(kinds, n);
     else if (policy == GSC_POLICY_LOWER)
         target = region;
-    else if (policy == GSC_POLICY_FLOAT32 && region != GSC_KIND_NONE)
-        target = GSC_KIND_F32;
-    for (int i = 0; i < n && target != GSC_KIND_NONE; i++)
-        if (gsc__tensor_kind_is_float(kinds[i]) && kinds[i] != GSC_KIND_F64)
+    else if (policy == GSC_POLICY_FLOAT32 && region != GSC_NO_KIND)
+        target = GSC_F32;
+    for (int i = 0; i < n && target != GSC_NO_KIND; i++)
+        if (gsc__kind_is_float(kinds[i]) && kinds[i] != GSC_F64)
             kinds[i] = target;
 }

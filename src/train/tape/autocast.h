@@ -15,8 +15,8 @@ typedef enum gsc__policy {
     GSC_POLICY_WIDEST,  /* the widest of the inputs' dtypes; outside regions too */
 } gsc__policy;
 
-/* kinds[i] becomes the dtype that input i of n is to be cast to; an absent input is GSC_KIND_NONE and stays that. */
-void gsc__autocast_kinds(gsc__policy policy, gsc__tensor_kind *kinds, int n);
+/* kinds[i] becomes the dtype that input i of n is to be cast to; an absent input is GSC_NO_KIND and stays that. */
+void gsc__autocast_kinds(gsc__policy policy, gsc__kind *kinds, int n);
 
 /* Different for each outermost region of the process: a cast made in one region is not used in the next, since the
  * parameter may have changed in between. 0 outside of regions. */

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "gradscaler/ops.h"
+
 #define GSC_OP_ENTRY(op, autocast, required_inputs, all_inputs, tolerance, ...)                                        \
     [GSC_OP_##op] = {.name = "gsc_" #op,                                                                               \
                      .policy = GSC_POLICY_##autocast,                                                                  \
@@ -51,8 +53,8 @@ gsc_tensor *gsc_cast(gsc_tensor *x, DLDataType dtype)
 {
     if (!x)
         return NULL;
-    gsc__tensor_kind kind = gsc__tensor_kind_of(dtype);
-    if (!gsc__tensor_kind_is_float(kind)) {
+    gsc__kind kind = gsc__kind_of(dtype);
+    if (!gsc__kind_is_float(kind)) {
         gsc_fail(GSC_ERR_VALUE,
                  "gsc_cast: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, bfloat16",
                  dtype.code, dtype.bits, dtype.lanes);

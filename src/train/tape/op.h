@@ -7,6 +7,7 @@
 #ifndef GSC_TRAIN_TAPE_OP_H
 #define GSC_TRAIN_TAPE_OP_H
 
+#include "gradscaler/tape.h"
 #include "train/tape/autocast.h"
 #include "train/tape/op_list.h"
 #include "train/tensor/tensor.h"
@@ -18,10 +19,10 @@ typedef struct gsc__op gsc__op;
 /* A call that is about to be made. */
 typedef struct gsc__call {
     const gsc__op *op;
-    gsc_tensor *in[GSC_OP_INPUTS];         /* NULL: an optional one that is absent */
-    gsc__tensor_kind kinds[GSC_OP_INPUTS]; /* the dtypes that they will have, once cast */
-    gsc__tensor_kind kind;                 /* the result's, with ndim and shape; given to cast and reshape, */
-    int32_t ndim;                          /* else filled in by check */
+    gsc_tensor *in[GSC_OP_INPUTS];  /* NULL: an optional one that is absent */
+    gsc__kind kinds[GSC_OP_INPUTS]; /* the dtypes that they will have, once cast */
+    gsc__kind kind;                 /* the result's, with ndim and shape; given to cast and reshape, */
+    int32_t ndim;                   /* else filled in by check */
     int64_t shape[GSC_TENSOR_MAX_DIMS];
     double factor;      /* of scale_loss */
     size_t saved_bytes; /* wanted by check: what forward leaves for backward besides inputs and result */

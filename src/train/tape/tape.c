@@ -42,10 +42,10 @@ void gsc_tape_clear(gsc_tape *tape)
     tape->ran_backward = false;
 }
 
-gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count)
+gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t count)
 {
     gsc_tensor *tensor = gsc__arena_alloc(&tape->arena, sizeof *tensor);
-    void *elements = tensor ? gsc__arena_alloc(&tape->arena, count * gsc__tensor_kind_size(kind)) : NULL;
+    void *elements = tensor ? gsc__arena_alloc(&tape->arena, count * gsc__kind_size(kind)) : NULL;
     if (!elements)
         return NULL;
     gsc__tensor_init(tensor, kind, ndim, shape, count);
@@ -54,35 +54,35 @@ gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__tensor_kind kind, int32_t ndim
     return tensor;
 }
 
-void *gsc__tape_scratch(gsc_tape *tape, size_t count, gsc__tensor_kind kind)
+void *gsc__tape_scratch(gsc_tape *tape, size_t count, gsc__kind kind)
 {
-    return gsc__arena_alloc(&tape->arena, count * gsc__tensor_kind_size(kind));
+    return gsc__arena_alloc(&tape->arena, count * gsc__kind_size(kind));
 }
 
-static gsc__tensor_kind check_input(const gsc_tape *tape, const DLTensor *values, size_t *count)
+static gsc__kind check_input(const gsc_tape *tape, const DLTensor *values, size_t *count)
 {
     if (!tape || !values) {
         gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: %s is NULL", tape ? "values" : "tape");
-        return GSC_KIND_NONE;
+        return GSC_NO_KIND;
     }
-    gsc__tensor_kind kind = gsc__tensor_kind_of(values->dtype);
-    if (kind == GSC_KIND_NONE) {
+    gsc__kind kind = gsc__kind_of(values->dtype);
+    if (kind == GSC_NO_KIND) {
         gsc_fail(GSC_ERR_VALUE,
                  "gsc_tape_input: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, bfloat16, "
                  "int64",
                  values->dtype.code, values->dtype.bits, values->dtype.lanes);
-        return GSC_KIND_NONE;
+        return GSC_NO_KIND;
     }
     if (values->device.device_type != kDLCPU) {
         gsc_fail(GSC_ERR_DEVICE, "gsc_tape_input: values is on device type %d, only the CPU (%d) is served",
                  (int)values->device.device_type, (int)kDLCPU);
-        return GSC_KIND_NONE;
+        return GSC_NO_KIND;
     }
     if (gsc__shape_count("gsc_tape_input", kind, values->ndim, values->shape, count) != GSC_OK)
-        return GSC_KIND_NONE;
+        return GSC_NO_KIND;
     if (*count > 0 && !values->data) {
         gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: values->data is NULL with %zu elements", *count);
-        return GSC_KIND_NONE;
+        return GSC_NO_KIND;
     }
     return kind;
 }
@@ -108,8 +108,8 @@ static void copy_strided(const DLTensor *values, size_t size, size_t count, char
 gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values)
 {
     size_t count = 0;
-    gsc__tensor_kind kind = check_input(tape, values, &count);
-    if (kind == GSC_KIND_NONE)
+    gsc__kind kind = check_input(tape, values, &count);
+    if (kind == GSC_NO_KIND)
         return NULL;
     gsc_tensor *tensor = gsc__tape_tensor(tape, kind, values->ndim, values->shape, count);
     if (!tensor || count == 0)
@@ -117,7 +117,7 @@ gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values)
     if (gsc__is_compact(values))
         memcpy(tensor->data.data, (const char *)values->data + values->byte_offset, gsc__tensor_bytes(tensor));
     else
-        copy_strided(values, gsc__tensor_kind_size(kind), count, tensor->data.data);
+        copy_strided(values, gsc__kind_size(kind), count, tensor->data.data);
     return tensor;
 }
 
@@ -228,7 +228,7 @@ static gsc_status seed(gsc_tape *tape, gsc_tensor *root)
         return status;
     const float one = 1.0f;
     uint64_t element; /* holds one element of any dtype */
-    gsc__convert(GSC_KIND_F32, &one, root->kind, &element, 1);
+    gsc__convert(GSC_F32, &one, root->kind, &element, 1);
     if (root->has_grad)
         gsc__accumulate(root->kind, root->grad.data, &element, 1);
     else

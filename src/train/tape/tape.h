@@ -24,8 +24,8 @@ struct gsc_tape {
 };
 
 /* A tensor on the tape with memory for its elements, not initialised. NULL with a message: no memory. */
-gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count);
+gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t count);
 /* Memory until the running op call ends, not initialised; as gsc__arena_alloc. */
-void *gsc__tape_scratch(gsc_tape *tape, size_t count, gsc__tensor_kind kind);
+void *gsc__tape_scratch(gsc_tape *tape, size_t count, gsc__kind kind);
 
 #endif

@@ -99,39 +99,39 @@ static void f64_to_f32_all_odd(const double *restrict src, float *restrict dst, 
         dst[i] = f64_to_f32_odd(src[i]);
 }
 
-static void from_f32(const float *src, gsc__tensor_kind to, void *dst, size_t n)
+static void from_f32(const float *src, gsc__kind to, void *dst, size_t n)
 {
     switch (to) {
-    case GSC_KIND_F32: memcpy(dst, src, n * sizeof *src); break;
-    case GSC_KIND_F64: f32_to_f64(src, dst, n); break;
-    case GSC_KIND_F16: f32_to_f16(src, dst, n); break;
-    case GSC_KIND_BF16: f32_to_bf16(src, dst, n); break;
-    case GSC_KIND_I64:
-    case GSC_KIND_NONE: break;
+    case GSC_F32: memcpy(dst, src, n * sizeof *src); break;
+    case GSC_F64: f32_to_f64(src, dst, n); break;
+    case GSC_F16: f32_to_f16(src, dst, n); break;
+    case GSC_BF16: f32_to_bf16(src, dst, n); break;
+    case GSC_I64:
+    case GSC_NO_KIND: break;
     }
 }
 
-static void to_f32(gsc__tensor_kind from, const void *src, bool half_follows, float *dst, size_t n)
+static void to_f32(gsc__kind from, const void *src, bool half_follows, float *dst, size_t n)
 {
     switch (from) {
-    case GSC_KIND_F32: memcpy(dst, src, n * sizeof *dst); break;
-    case GSC_KIND_F64: (half_follows ? f64_to_f32_all_odd : f64_to_f32)(src, dst, n); break;
-    case GSC_KIND_F16: f16_to_f32(src, dst, n); break;
-    case GSC_KIND_BF16: bf16_to_f32(src, dst, n); break;
-    case GSC_KIND_I64:
-    case GSC_KIND_NONE: break;
+    case GSC_F32: memcpy(dst, src, n * sizeof *dst); break;
+    case GSC_F64: (half_follows ? f64_to_f32_all_odd : f64_to_f32)(src, dst, n); break;
+    case GSC_F16: f16_to_f32(src, dst, n); break;
+    case GSC_BF16: bf16_to_f32(src, dst, n); break;
+    case GSC_I64:
+    case GSC_NO_KIND: break;
     }
 }
 
-void gsc__convert(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, void *dst, size_t n)
+void gsc__convert(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n)
 {
     if (n == 0)
         return;
     if (from == to) {
-        memcpy(dst, src, n * gsc__tensor_kind_size(to));
-    } else if (from == GSC_KIND_F32) {
+        memcpy(dst, src, n * gsc__kind_size(to));
+    } else if (from == GSC_F32) {
         from_f32(src, to, dst, n);
-    } else if (to == GSC_KIND_F32) {
+    } else if (to == GSC_F32) {
         to_f32(from, src, false, dst, n);
     } else {
         float strip[GSC_STRIP];
@@ -144,7 +144,7 @@ void gsc__convert(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, v
 }
 
 typedef struct conversion {
-    gsc__tensor_kind from, to;
+    gsc__kind from, to;
     const void *src;
     void *dst;
     size_t n;
@@ -158,18 +158,18 @@ static void convert_block(void *ctx, size_t block)
                  gsc__block_length(c->n, block));
 }
 
-void gsc__convert_all(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, void *dst, size_t n)
+void gsc__convert_all(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n)
 {
     conversion whole = {.from = from, .to = to, .src = src, .dst = dst, .n = n};
     gsc_parallel_run(gsc__blocks(n), convert_block, &whole);
 }
 
-const double *gsc__load_f64(gsc__tensor_kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP])
+const double *gsc__load_f64(gsc__kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP])
 {
     src = gsc__at(kind, src, first);
-    if (kind == GSC_KIND_F64)
+    if (kind == GSC_F64)
         return src;
-    gsc__convert(kind, src, GSC_KIND_F64, strip, n);
+    gsc__convert(kind, src, GSC_F64, strip, n);
     return strip;
 }
 
@@ -185,15 +185,15 @@ static void add_f64(double *restrict dst, const double *restrict src, size_t n)
         dst[i] += src[i];
 }
 
-static void add_half(gsc__tensor_kind kind, void *dst, const void *src, size_t n)
+static void add_half(gsc__kind kind, void *dst, const void *src, size_t n)
 {
     float sum[GSC_STRIP], strip[GSC_STRIP];
     for (size_t i = 0; i < n; i += GSC_STRIP) {
         size_t length = n - i < GSC_STRIP ? n - i : GSC_STRIP;
-        gsc__convert(kind, gsc__at(kind, dst, i), GSC_KIND_F32, sum, length);
-        gsc__convert(kind, gsc__at(kind, src, i), GSC_KIND_F32, strip, length);
+        gsc__convert(kind, gsc__at(kind, dst, i), GSC_F32, sum, length);
+        gsc__convert(kind, gsc__at(kind, src, i), GSC_F32, strip, length);
         add_f32(sum, strip, length);
-        gsc__convert(GSC_KIND_F32, sum, kind, gsc__at_mutable(kind, dst, i), length);
+        gsc__convert(GSC_F32, sum, kind, gsc__at_mutable(kind, dst, i), length);
     }
 }
 
@@ -203,15 +203,15 @@ static void accumulate_block(void *ctx, size_t block)
     size_t n = gsc__block_length(c->n, block);
     const void *src = gsc__at(c->from, c->src, block * GSC_BLOCK);
     void *dst = gsc__at_mutable(c->to, c->dst, block * GSC_BLOCK);
-    if (c->to == GSC_KIND_F32)
+    if (c->to == GSC_F32)
         add_f32(dst, src, n);
-    else if (c->to == GSC_KIND_F64)
+    else if (c->to == GSC_F64)
         add_f64(dst, src, n);
     else
         add_half(c->to, dst, src, n);
 }
 
-void gsc__accumulate(gsc__tensor_kind kind, void *dst, const void *src, size_t n)
+void gsc__accumulate(gsc__kind kind, void *dst, const void *src, size_t n)
 {
     conversion whole = {.from = kind, .to = kind, .src = src, .dst = dst, .n = n};
     gsc_parallel_run(gsc__blocks(n), accumulate_block, &whole);

@@ -9,22 +9,22 @@
 enum { GSC_STRIP = 1024 };
 
 /* On the calling thread; src and dst are disjoint. */
-void gsc__convert(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, void *dst, size_t n);
+void gsc__convert(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n);
 /* On all threads. */
-void gsc__convert_all(gsc__tensor_kind from, const void *src, gsc__tensor_kind to, void *dst, size_t n);
+void gsc__convert_all(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n);
 /* Elements first … first + n - 1 as float64, n <= GSC_STRIP: src itself where it is float64, else copied to strip. */
-const double *gsc__load_f64(gsc__tensor_kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP]);
+const double *gsc__load_f64(gsc__kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP]);
 /* dst[i] += src[i], computed in float32 for the half dtypes. On all threads. */
-void gsc__accumulate(gsc__tensor_kind kind, void *dst, const void *src, size_t n);
+void gsc__accumulate(gsc__kind kind, void *dst, const void *src, size_t n);
 
-static inline const void *gsc__at(gsc__tensor_kind kind, const void *elements, size_t index)
+static inline const void *gsc__at(gsc__kind kind, const void *elements, size_t index)
 {
-    return (const char *)elements + index * gsc__tensor_kind_size(kind);
+    return (const char *)elements + index * gsc__kind_size(kind);
 }
 
-static inline void *gsc__at_mutable(gsc__tensor_kind kind, void *elements, size_t index)
+static inline void *gsc__at_mutable(gsc__kind kind, void *elements, size_t index)
 {
-    return (char *)elements + index * gsc__tensor_kind_size(kind);
+    return (char *)elements + index * gsc__kind_size(kind);
 }
 
 /* A loop over n elements in blocks; blocks are the same for every thread count. */

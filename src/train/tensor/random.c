@@ -167,8 +167,8 @@ static gsc_status check_tensor(const gsc_random *random, const DLTensor *out, co
     if (out->device.device_type != kDLCPU)
         return gsc_fail(GSC_ERR_VALUE, "%s: out is on DLPack device type %d, it must be on the CPU", function,
                         (int)out->device.device_type);
-    gsc__tensor_kind kind = gsc__tensor_kind_of(out->dtype);
-    if (kind != GSC_KIND_F32 && kind != GSC_KIND_F64)
+    gsc__kind kind = gsc__kind_of(out->dtype);
+    if (kind != GSC_F32 && kind != GSC_F64)
         return gsc_fail(GSC_ERR_VALUE, "%s: out has dtype code %d, bits %d, lanes %d; it must be float32 or float64",
                         function, (int)out->dtype.code, (int)out->dtype.bits, (int)out->dtype.lanes);
     gsc_status status = gsc__shape_count(function, kind, out->ndim, out->shape, &fill->count);
@@ -180,9 +180,9 @@ static gsc_status check_tensor(const gsc_random *random, const DLTensor *out, co
     if (!out->data)
         return gsc_fail(GSC_ERR_VALUE, "%s: out has %zu elements but no data", function, fill->count);
     fill->data = (char *)out->data + out->byte_offset;
-    if ((uintptr_t)fill->data % gsc__tensor_kind_size(kind) != 0)
+    if ((uintptr_t)fill->data % gsc__kind_size(kind) != 0)
         return gsc_fail(GSC_ERR_VALUE, "%s: the data of out is not aligned to its %zu-byte elements", function,
-                        gsc__tensor_kind_size(kind));
+                        gsc__kind_size(kind));
     return GSC_OK;
 }
 

@@ -9,41 +9,11 @@
 #include <string.h>
 
 #include "base/fpenv.h"
-#include "base/half.h"
 #include "train/tensor/arena.h"
 
 const DLDataType GSC_INT64 = {kDLInt, 64, 1};
 
-static const struct {
-    DLDataType dtype;
-    const char *name;
-    size_t size;
-} kinds[] = {
-    [GSC_KIND_NONE] = {{0, 0, 0}, "none", 0},
-    [GSC_KIND_F32] = {{kDLFloat, 32, 1}, "float32", 4},
-    [GSC_KIND_F64] = {{kDLFloat, 64, 1}, "float64", 8},
-    [GSC_KIND_F16] = {{kDLFloat, 16, 1}, "float16", 2},
-    [GSC_KIND_BF16] = {{kDLBfloat, 16, 1}, "bfloat16", 2},
-    [GSC_KIND_I64] = {{kDLInt, 64, 1}, "int64", 8},
-};
-
-gsc__tensor_kind gsc__tensor_kind_of(DLDataType dtype)
-{
-    for (gsc__tensor_kind kind = GSC_KIND_F32; kind <= GSC_KIND_I64; kind++) {
-        DLDataType known = kinds[kind].dtype;
-        if (known.code == dtype.code && known.bits == dtype.bits && known.lanes == dtype.lanes)
-            return kind;
-    }
-    return GSC_KIND_NONE;
-}
-
-DLDataType gsc__tensor_kind_dtype(gsc__tensor_kind kind) { return kinds[kind].dtype; }
-
-const char *gsc__tensor_kind_name(gsc__tensor_kind kind) { return kinds[kind].name; }
-
-size_t gsc__tensor_kind_size(gsc__tensor_kind kind) { return kinds[kind].size; }
-
-gsc_status gsc__shape_count(const char *who, gsc__tensor_kind kind, int32_t ndim, const int64_t *shape, size_t *count)
+gsc_status gsc__shape_count(const char *who, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t *count)
 {
     if (ndim < 0 || ndim > GSC_TENSOR_MAX_DIMS)
         return gsc_fail(GSC_ERR_VALUE, "%s: ndim is %d, allowed are 0 to %d", who, (int)ndim, GSC_TENSOR_MAX_DIMS);
@@ -56,12 +26,12 @@ gsc_status gsc__shape_count(const char *who, gsc__tensor_kind kind, int32_t ndim
                             shape[d]);
         empty = empty || shape[d] == 0;
     }
-    size_t limit = (size_t)PTRDIFF_MAX / gsc__tensor_kind_size(kind);
+    size_t limit = (size_t)PTRDIFF_MAX / gsc__kind_size(kind);
     size_t elements = empty ? 0 : 1;
     for (int32_t d = 0; d < ndim && !empty; d++) {
         if ((uint64_t)shape[d] > limit / elements)
             return gsc_fail(GSC_ERR_VALUE, "%s: a %s tensor of shape %s does not fit in memory", who,
-                            gsc__tensor_kind_name(kind), gsc__shape_print(ndim, shape).text);
+                            gsc__kind_name(kind), gsc__shape_print(ndim, shape).text);
         elements *= (size_t)shape[d];
     }
     *count = elements;
@@ -85,12 +55,13 @@ void *gsc__tensor_alloc(size_t bytes)
     return aligned_alloc(GSC_ARENA_ALIGNMENT, whole);
 }
 
-void gsc__tensor_init(gsc_tensor *tensor, gsc__tensor_kind kind, int32_t ndim, const int64_t *shape, size_t count)
+void gsc__tensor_init(gsc_tensor *tensor, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t count)
 {
     *tensor = (gsc_tensor){.count = count, .kind = kind};
     if (ndim > 0)
         memcpy(tensor->shape, shape, (size_t)ndim * sizeof *shape);
-    tensor->data = (DLTensor){.device = {kDLCPU, 0}, .ndim = ndim, .dtype = kinds[kind].dtype, .shape = tensor->shape};
+    tensor->data =
+        (DLTensor){.device = {kDLCPU, 0}, .ndim = ndim, .dtype = gsc__kind_dtype(kind), .shape = tensor->shape};
     tensor->grad = tensor->data;
 }
 
@@ -111,8 +82,8 @@ gsc_status gsc_tensor_create(DLDataType dtype, int32_t ndim, const int64_t *shap
 {
     if (!out)
         return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_create: out is NULL");
-    gsc__tensor_kind kind = gsc__tensor_kind_of(dtype);
-    if (kind == GSC_KIND_NONE)
+    gsc__kind kind = gsc__kind_of(dtype);
+    if (kind == GSC_NO_KIND)
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_tensor_create: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, "
                         "bfloat16, int64",
@@ -122,12 +93,12 @@ gsc_status gsc_tensor_create(DLDataType dtype, int32_t ndim, const int64_t *shap
     if (status != GSC_OK)
         return status;
     gsc_tensor *tensor = malloc(sizeof *tensor);
-    void *elements = gsc__tensor_alloc(count * gsc__tensor_kind_size(kind));
+    void *elements = gsc__tensor_alloc(count * gsc__kind_size(kind));
     if (!tensor || !elements) {
         free(tensor);
         free(elements);
         return gsc_fail(GSC_ERR_MEMORY, "gsc_tensor_create: no memory for a %s tensor of shape %s",
-                        gsc__tensor_kind_name(kind), gsc__shape_print(ndim, shape).text);
+                        gsc__kind_name(kind), gsc__shape_print(ndim, shape).text);
     }
     gsc__tensor_init(tensor, kind, ndim, shape, count);
     memset(elements, 0, gsc__tensor_bytes(tensor)); /* zero in every dtype */
@@ -181,16 +152,7 @@ double gsc_tensor_item(const gsc_tensor *tensor)
         return NAN;
     }
     gsc__fpenv caller = gsc__fpenv_enter();
-    const void *element = tensor->data.data;
-    double value = NAN;
-    switch (tensor->kind) {
-    case GSC_KIND_F32: value = *(const float *)element; break;
-    case GSC_KIND_F64: value = *(const double *)element; break;
-    case GSC_KIND_F16: value = gsc__f16_to_f32(*(const uint16_t *)element); break;
-    case GSC_KIND_BF16: value = gsc__bf16_to_f32(*(const uint16_t *)element); break;
-    case GSC_KIND_I64: value = (double)*(const int64_t *)element; break;
-    case GSC_KIND_NONE: break;
-    }
+    double value = gsc__element(tensor->kind, tensor->data.data, 0);
     gsc__fpenv_leave(caller);
     return value;
 }
@@ -200,7 +162,7 @@ gsc_status gsc_tensor_set_requires_grad(gsc_tensor *tensor, bool requires_grad)
     tensor = resolve(tensor);
     if (!tensor)
         return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_requires_grad: tensor is NULL");
-    if (requires_grad && !gsc__tensor_kind_is_float(tensor->kind))
+    if (requires_grad && !gsc__kind_is_float(tensor->kind))
         return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_set_requires_grad: tensor \"%s\" is int64, which has no gradient",
                         tensor->name ? tensor->name : "");
     if (tensor->node)

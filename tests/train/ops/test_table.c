@@ -24,9 +24,8 @@ typedef struct op_test {
 #define OP_TEST(op, policy, required, inputs, error, ...) {shapes_##op, reference_##op, error},
 static const op_test op_tests[GSC_OP_COUNT] = {GSC_OPS(OP_TEST)};
 
-static const gsc__tensor_kind float_kinds[] = {GSC_KIND_F64, GSC_KIND_F32, GSC_KIND_BF16, GSC_KIND_F16};
-static const double epsilons[] = {
-    [GSC_KIND_F64] = 0x1p-52, [GSC_KIND_F32] = 0x1p-23, [GSC_KIND_BF16] = 0x1p-7, [GSC_KIND_F16] = 0x1p-10};
+static const gsc__kind float_kinds[] = {GSC_F64, GSC_F32, GSC_BF16, GSC_F16};
+static const double epsilons[] = {[GSC_F64] = 0x1p-52, [GSC_F32] = 0x1p-23, [GSC_BF16] = 0x1p-7, [GSC_F16] = 0x1p-10};
 
 /* Elements between sentinels. */
 enum { GUARD = 128, SENTINEL = 0xa5 };
@@ -85,7 +84,7 @@ static int32_t parse_shape(const char *text, int64_t *shape)
     return ndim;
 }
 
-static void init_tensor(gsc_tensor *tensor, ref_tensor *ref, gsc__tensor_kind kind, const char *shape_text)
+static void init_tensor(gsc_tensor *tensor, ref_tensor *ref, gsc__kind kind, const char *shape_text)
 {
     int64_t shape[GSC_TENSOR_MAX_DIMS];
     int32_t ndim = parse_shape(shape_text, shape);
@@ -101,7 +100,7 @@ static void init_tensor(gsc_tensor *tensor, ref_tensor *ref, gsc__tensor_kind ki
 static void fill_input(gsc_tensor *tensor, ref_tensor *ref, int64_t classes)
 {
     for (size_t i = 0; i < ref->count; i++) {
-        if (tensor->kind == GSC_KIND_I64) {
+        if (tensor->kind == GSC_I64) {
             int64_t label = (int64_t)i % classes;
             ((int64_t *)tensor->data.data)[i] = label;
             ref->v[i] = (double)label;
@@ -110,8 +109,8 @@ static void fill_input(gsc_tensor *tensor, ref_tensor *ref, int64_t classes)
         double value = random_unit();
         value = fabs(value) < 0.01 ? 0.5 : value;
         void *element = gsc__at_mutable(tensor->kind, tensor->data.data, i);
-        gsc__convert(GSC_KIND_F64, &value, tensor->kind, element, 1);
-        gsc__convert(tensor->kind, element, GSC_KIND_F64, &ref->v[i], 1);
+        gsc__convert(GSC_F64, &value, tensor->kind, element, 1);
+        gsc__convert(tensor->kind, element, GSC_F64, &ref->v[i], 1);
     }
 }
 
@@ -120,9 +119,9 @@ static bool is_labels(const bench *b, int i)
     return b->call.op == &gsc__op_table[GSC_OP_cross_entropy_loss] && i == 1;
 }
 
-static void add_input(bench *b, int i, gsc__tensor_kind kind, const char *shape)
+static void add_input(bench *b, int i, gsc__kind kind, const char *shape)
 {
-    kind = is_labels(b, i) ? GSC_KIND_I64 : kind;
+    kind = is_labels(b, i) ? GSC_I64 : kind;
     init_tensor(&b->in[i], &b->ref_in[i], kind, shape);
     b->in_memory[i] = new_guarded(gsc__tensor_bytes(&b->in[i]));
     b->in[i].data.data = inside(&b->in_memory[i]);
@@ -131,7 +130,7 @@ static void add_input(bench *b, int i, gsc__tensor_kind kind, const char *shape)
     b->call.kinds[i] = kind;
 }
 
-static void set_up(bench *b, int op, const op_shapes *shapes, gsc__tensor_kind kind, gsc__tensor_kind cast_to)
+static void set_up(bench *b, int op, const op_shapes *shapes, gsc__kind kind, gsc__kind cast_to)
 {
     *b =
         (bench){.test = &op_tests[op], .call = {.op = &gsc__op_table[op], .kind = cast_to, .factor = REFERENCE_FACTOR}};
@@ -175,7 +174,7 @@ static void tear_down(bench *b)
     gsc_tape_free(b->tape);
 }
 
-static double error_allowed(const bench *b, gsc__tensor_kind kind, double magnitude)
+static double error_allowed(const bench *b, gsc__kind kind, double magnitude)
 {
     double finite_difference = 1e-7; /* also float16's smallest number */
     return b->test->tolerance * epsilons[kind] * fmax(1, magnitude) + finite_difference * fmax(1, magnitude);
@@ -186,7 +185,7 @@ static void expect_near(const bench *b, const char *what, size_t i, double value
     if (isnan(expected) ? isnan(value) : fabs(value - expected) <= allowed)
         return;
     fail_msg("%s, %s: element %zu of %s is %.17g instead of %.17g, %g apart, %g allowed", b->call.op->name,
-             gsc__tensor_kind_name(b->in[0].kind), i, what, value, expected, fabs(value - expected), allowed);
+             gsc__kind_name(b->in[0].kind), i, what, value, expected, fabs(value - expected), allowed);
 }
 
 static void check_forward(bench *b)
@@ -198,7 +197,7 @@ static void check_forward(bench *b)
         magnitude = fmax(magnitude, fabs(b->ref_out.v[i]));
     for (size_t i = 0; i < b->out.count; i++) {
         double value;
-        gsc__convert(b->out.kind, gsc__at(b->out.kind, b->out.data.data, i), GSC_KIND_F64, &value, 1);
+        gsc__convert(b->out.kind, gsc__at(b->out.kind, b->out.data.data, i), GSC_F64, &value, 1);
         expect_near(b, "the result", i, value, b->ref_out.v[i], error_allowed(b, b->out.kind, magnitude));
     }
 }
@@ -232,7 +231,7 @@ static void check_gradient(bench *b, int input, const void *grad)
     for (size_t k = 0; k < x->count; k += step) {
         size_t i = k + step >= x->count ? x->count - 1 : k;
         double value, expected = finite_difference(b, &b->ref_in[input].v[i]);
-        gsc__convert(x->kind, gsc__at(x->kind, grad, i), GSC_KIND_F64, &value, 1);
+        gsc__convert(x->kind, gsc__at(x->kind, grad, i), GSC_F64, &value, 1);
         double terms = (double)b->out.count / (double)x->count; /* broadcast: so many products are summed */
         expect_near(b, b->call.op->operands[input], i, value, expected,
                     error_allowed(b, x->kind, fmax(fabs(expected), terms)));
@@ -256,7 +255,7 @@ static unsigned differentiable(const bench *b)
 {
     unsigned mask = 0;
     for (int i = 0; i < GSC_OP_INPUTS; i++)
-        if (b->call.in[i] && gsc__tensor_kind_is_float(b->in[i].kind))
+        if (b->call.in[i] && gsc__kind_is_float(b->in[i].kind))
             mask |= 1u << i;
     return mask;
 }
@@ -309,7 +308,7 @@ static void check_thread_counts(bench *b)
     check_and_free(&result);
 }
 
-static void check_op(int op, const op_shapes *shapes, gsc__tensor_kind kind, gsc__tensor_kind cast_to)
+static void check_op(int op, const op_shapes *shapes, gsc__kind kind, gsc__kind cast_to)
 {
     bench b;
     set_up(&b, op, shapes, kind, cast_to);
