@@ -12,7 +12,8 @@
 #include "gradscaler/checkpoint.h"
 #include "train/io/files.h"
 #include "train/io/json.h"
-#include "train/io/safetensors.h"
+#include "train/io/safetensors_read.h"
+#include "train/io/safetensors_write.h"
 
 /* run.json is the last: it tells of the others. */
 enum { GSC_FILE_MODEL, GSC_FILE_OPTIMIZER, GSC_FILE_SCALER, GSC_FILE_RUN, GSC_FILES };

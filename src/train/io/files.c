@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* files.c: durable replacement of files (temporary name, sync, rename), and read-only mappings. */
 #define _DEFAULT_SOURCE /* flock, openat, fsync */
 #include "train/io/files.h"
 
@@ -14,7 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* A single write takes no more than about 2 GiB. */
+/* Linux writes at most about 2 GiB in one call. */
 #define MAX_WRITE ((size_t)1 << 30)
 
 static gsc_status io_error(const char *path, const char *what)
@@ -54,12 +55,12 @@ gsc_status gsc__folder_open_parent(const char *path, int *out)
 
 gsc_status gsc__folder_sync(int folder, const char *path)
 {
-    if (fsync(folder) == 0 || errno == EINVAL) /* EINVAL: a file system that syncs no folders */
+    if (fsync(folder) == 0 || errno == EINVAL) /* EINVAL: this file system cannot sync folders */
         return GSC_OK;
     return io_error(path, "the folder cannot be synced");
 }
 
-/* Whether the descriptor still is the file of this name. */
+/* Whether the name still leads to the open file. */
 static bool is_named(int descriptor, int folder, const char *name)
 {
     struct stat opened, named;
@@ -67,8 +68,8 @@ static bool is_named(int descriptor, int folder, const char *name)
            opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/* Opens the temporary file and locks it, so that two writers of one file do not mix their bytes. One that got its name
- * between our opening and locking it is finished, not ours: then again. */
+/* Opens the temporary file and locks it, so that two writers of one file do not mix their bytes. Between our open and
+ * our lock another writer may have renamed the file to its final name: then the loop opens a new one. */
 static gsc_status open_temporary(gsc__file *file)
 {
     for (;;) {
@@ -87,20 +88,19 @@ static gsc_status open_temporary(gsc__file *file)
 
 gsc_status gsc__file_create(int folder, const char *path, gsc__file *out)
 {
-    static const char before[] = ".", after[] = ".tmp";
     const char *name = gsc__path_name(path);
-    size_t size = strlen(name) + sizeof before + sizeof after;
+    size_t size = strlen(name) + sizeof GSC_TEMPORARY_NAME("");
     gsc__file file = {.folder = folder, .path = path, .temporary = malloc(size), .crc = (uint32_t)crc32_z(0, NULL, 0)};
     if (!file.temporary)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
-    snprintf(file.temporary, size, "%s%s%s", before, name, after);
+    snprintf(file.temporary, size, GSC_TEMPORARY_NAME("%s"), name);
     gsc_status status = open_temporary(&file);
     if (status != GSC_OK) {
         free(file.temporary);
         return status;
     }
     *out = file;
-    if (ftruncate(file.descriptor, 0) != 0)
+    if (ftruncate(file.descriptor, 0) != 0) /* a killed process may have left bytes in it */
         return gsc__file_finish(out, io_error(path, "a temporary file beside it cannot be emptied"));
     return GSC_OK;
 }
@@ -122,7 +122,7 @@ gsc_status gsc__file_write(gsc__file *file, const void *data, size_t size)
     return GSC_OK;
 }
 
-static gsc_status publish(gsc__file *file)
+static gsc_status publish(const gsc__file *file)
 {
     if (fsync(file->descriptor) != 0)
         return io_error(file->path, "cannot be synced");
@@ -131,12 +131,13 @@ static gsc_status publish(gsc__file *file)
     return GSC_OK;
 }
 
-gsc_status gsc__file_finish(gsc__file *file, gsc_status so_far)
+gsc_status gsc__file_finish(gsc__file *file, gsc_status status)
 {
-    gsc_status status = so_far == GSC_OK ? publish(file) : so_far;
+    if (status == GSC_OK)
+        status = publish(file);
     if (status != GSC_OK)
         unlinkat(file->folder, file->temporary, 0);
-    close(file->descriptor); /* and with it the lock; after fsync it has nothing to report */
+    close(file->descriptor); /* also releases the lock; after fsync there is no error left to report */
     free(file->temporary);
     return status;
 }
@@ -165,12 +166,12 @@ static gsc_status map(int descriptor, const char *path, gsc__mapping *out)
 
 gsc_status gsc__mapping_open(int folder, const char *name, const char *path, gsc__mapping *out)
 {
-    /* Without O_NONBLOCK the open of a pipe would wait for a writer before it can be refused. */
+    /* O_NONBLOCK: opening a named pipe would otherwise wait for a writer. */
     int descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         return io_error(path, "cannot be opened");
     gsc_status status = map(descriptor, path, out);
-    close(descriptor);
+    close(descriptor); /* the mapping stays */
     return status;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.h: files that replace what was there only when they are complete and on the disk, and read-only mappings. */
+/* files.h: files that replace an older one only when they are complete and on disk, and read-only mappings.
+ *
+ * Functions that take an open folder and a `path` use only the last part of the path, relative to that folder; messages
+ * show the whole path. */
 #ifndef GSC_TRAIN_IO_FILES_H
 #define GSC_TRAIN_IO_FILES_H
 
@@ -8,14 +11,16 @@
 
 #include "gradscaler/status.h"
 
-/* Messages name `path`; the file itself is the last part of it, within `folder`, an open folder. */
 gsc_status gsc__folder_open(const char *path, int *out);
-/* The folder that `path` is in. GSC_ERR_VALUE: path does not end in a name. */
+/* Opens the folder that contains `path`. GSC_ERR_VALUE: path does not end in a file's name. */
 gsc_status gsc__folder_open_parent(const char *path, int *out);
-/* Makes what was created, renamed and removed in the folder last. */
+/* Flushes names that were created, renamed or removed in the folder to disk. */
 gsc_status gsc__folder_sync(int folder, const char *path);
 
-/* A file being written, under a temporary name: ".NAME.tmp". What a killed process has left there is written over. */
+/* The name of a file (a string literal) while it is being written. */
+#define GSC_TEMPORARY_NAME(name) "." name ".tmp"
+
+/* A file being written under its temporary name. What a killed process left under that name is overwritten. */
 typedef struct gsc__file {
     int folder;       /* borrowed */
     const char *path; /* borrowed */
@@ -25,20 +30,21 @@ typedef struct gsc__file {
     uint32_t crc; /* CRC-32 of what was written */
 } gsc__file;
 
-/* GSC_ERR_IO: cannot be created, or is being written by somebody else. */
+/* GSC_ERR_IO: cannot be created, or another process or thread is writing it. */
 gsc_status gsc__file_create(int folder, const char *path, gsc__file *out);
 gsc_status gsc__file_write(gsc__file *file, const void *data, size_t size);
-/* After success so far: syncs the file and gives it its name, which lasts from the folder's next sync on. Otherwise,
- * and on failure, removes it. Returns the first error. */
-gsc_status gsc__file_finish(gsc__file *file, gsc_status so_far);
+/* `status` is that of the writes. GSC_OK: syncs the file and renames it to its final name; the rename is durable after
+ * gsc__folder_sync. An error, also one of these steps, removes the temporary file. Returns the first error. */
+gsc_status gsc__file_finish(gsc__file *file, gsc_status status);
 
-/* The whole of a regular file, readable; data NULL for an empty one. `name` is its path from `folder`. */
+/* The content of a regular file; data NULL for an empty one. */
 typedef struct gsc__mapping {
     const uint8_t *data;
     size_t size;
 } gsc__mapping;
+/* `name` is relative to `folder`; `path` is for messages. */
 gsc_status gsc__mapping_open(int folder, const char *name, const char *path, gsc__mapping *out);
-void gsc__mapping_close(gsc__mapping *mapping);
+void gsc__mapping_close(gsc__mapping *mapping); /* zeroed is fine */
 
 /* The last part of a path. */
 const char *gsc__path_name(const char *path);

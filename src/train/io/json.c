@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* json.c: parsing, printing and checking texts with jansson. */
 #define _POSIX_C_SOURCE 200809L /* uselocale */
 #include "train/io/json.h"
 
@@ -7,29 +8,28 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* What the C library's conversions of numbers go by: the rounding mode (on x86 that of the x87 unit, which fpenv.h
- * leaves alone), traps of the exceptions that they raise, and the locale, of whose decimal point jansson knows one
- * byte. */
+/* strtod and snprintf depend on the rounding mode (on x86 also on that of the x87 unit, which fpenv.h leaves alone), on
+ * traps of floating-point exceptions, and on the locale: jansson handles only decimal points of one byte. */
 typedef struct environment {
-    fenv_t floats;
-    locale_t own, callers;
+    fenv_t saved_floats;
+    locale_t saved_locale, c_locale;
 } environment;
 
 static environment enter_default_environment(void)
 {
-    environment e = {.own = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
-    e.callers = uselocale(e.own); /* without one of its own the thread keeps the caller's */
-    fegetenv(&e.floats);
+    environment e = {.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    e.saved_locale = uselocale(e.c_locale); /* changes nothing if newlocale had no memory */
+    fegetenv(&e.saved_floats);
     fesetenv(FE_DFL_ENV);
     return e;
 }
 
 static void leave_default_environment(const environment *e)
 {
-    fesetenv(&e->floats);
-    uselocale(e->callers);
-    if (e->own)
-        freelocale(e->own);
+    fesetenv(&e->saved_floats);
+    uselocale(e->saved_locale);
+    if (e->c_locale)
+        freelocale(e->c_locale);
 }
 
 gsc_status gsc__json_parse(const char *who, const char *text, size_t size, json_t **out)
@@ -38,7 +38,7 @@ gsc_status gsc__json_parse(const char *who, const char *text, size_t size, json_
     const environment e = enter_default_environment();
     json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     leave_default_environment(&e);
-    if (!value && error.text[0] == '\0') /* how jansson's parser tells that it has no memory */
+    if (!value && error.text[0] == '\0') /* jansson reports a lack of memory without a text */
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", who);
     if (!value)
         return gsc_fail(GSC_ERR_VALUE, "%s: line %d, column %d: %s", who, error.line, error.column, error.text);
@@ -86,19 +86,19 @@ const char *gsc__json_type(const json_t *value)
     return "of unknown type";
 }
 
-/* How many bytes of a code point follow this first one; -1: none begins so. */
+/* How many bytes of a code point follow its first one; -1: not a first byte. */
 static int continuation_bytes(unsigned char first)
 {
     if (first < 0x80)
         return 0;
-    if (first >= 0xc2 && first <= 0xdf) /* 0xc0 and 0xc1 would be longer than needed */
+    if (first >= 0xc2 && first <= 0xdf) /* 0xc0 and 0xc1 would begin overlong forms */
         return 1;
     if (first >= 0xe0 && first <= 0xef)
         return 2;
     return first >= 0xf0 && first <= 0xf4 ? 3 : -1;
 }
 
-/* The second byte has what else is not allowed: longer than needed, a surrogate, above U+10FFFF. */
+/* Rejects overlong forms, surrogates and code points above U+10FFFF: the second byte shows each of them. */
 static bool is_second_byte(unsigned char first, unsigned char second)
 {
     unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
@@ -106,16 +106,16 @@ static bool is_second_byte(unsigned char first, unsigned char second)
     return second >= least && second <= greatest;
 }
 
-/* As jansson has it, which would tell a lack of memory in the same way. */
+/* jansson has this check inside json_string, but its NULL does not tell bad text from a lack of memory. */
 static bool is_utf8(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
         unsigned char first = *at++;
-        int more = continuation_bytes(first);
-        if (more < 0 || (more > 0 && !is_second_byte(first, *at)))
+        int count = continuation_bytes(first);
+        if (count < 0 || (count > 0 && !is_second_byte(first, *at)))
             return false;
-        for (int i = 0; i < more; i++, at++) { /* the NUL at the end is no such byte */
+        for (int i = 0; i < count; i++, at++) { /* stops at the NUL, which is no continuation byte */
             if ((*at & 0xc0) != 0x80)
                 return false;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.h: what jansson leaves to its callers. */
+/* json.h: jansson for this library: any locale and rounding mode, memory of malloc, messages. */
 #ifndef GSC_TRAIN_IO_JSON_H
 #define GSC_TRAIN_IO_JSON_H
 
@@ -7,17 +7,17 @@
 
 #include "gradscaler/status.h"
 
-/* Parses; duplicate keys are refused. `who` begins the message. GSC_ERR_VALUE: not JSON; GSC_ERR_MEMORY. */
+/* Parses; duplicate keys are an error. `who` begins the message. GSC_ERR_VALUE: not JSON; GSC_ERR_MEMORY. */
 gsc_status gsc__json_parse(const char *who, const char *text, size_t size, json_t **out);
-/* Into memory of free()'s: jansson's own may come from an allocator that the host has given it. Ends in NUL; *size does
- * not count it. NULL without a message: no memory. */
+/* Returns text to be freed with free(), which jansson's own text may not be: a host can give jansson other allocators.
+ * Ends in NUL, which *size does not count. NULL without a message: no memory. */
 char *gsc__json_print(const json_t *value, size_t flags, size_t *size);
-/* "an object", "a string", …, for messages; "missing" for NULL. */
+/* For messages: "an object", "a string", …; "missing" for NULL. */
 const char *gsc__json_type(const json_t *value);
-/* GSC_ERR_VALUE: the text is NULL or not UTF-8; `what` says what it is. */
+/* GSC_ERR_VALUE: the text is NULL or not UTF-8; the message calls it `what`. */
 gsc_status gsc__json_check_text(const char *who, const char *what, const char *text);
 
-/* 17 significant digits give every double back. */
+/* A flag for gsc__json_print: 17 significant digits, from which every double is read back exactly. */
 #define GSC_JSON_REALS JSON_REAL_PRECISION(17)
 
 #endif

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_read.c: nothing in a file is believed before it was checked against the file's length. */
-
+/* safetensors_read.c: opens files; every field of the header is checked against the file's length before it is used. */
 #define _POSIX_C_SOURCE 200809L /* AT_FDCWD */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/io/safetensors.h"
+#include "base/try.h"
+#include "train/io/json.h"
+#include "train/io/safetensors_format.h"
+#include "train/io/safetensors_read.h"
 #include "train/tensor/tensor.h"
 
 typedef struct entry {
     const char *name;
     DLTensor tensor;
     const gsc__safetensors_dtype *dtype;
-    int64_t begin, end; /* within the data */
+    int64_t begin, end; /* in bytes of the data */
 } entry;
 
 struct gsc_safetensors {
     const char *path; /* borrowed while opening */
     gsc__mapping mapping;
-    json_t *header; /* owns names and metadata */
+    json_t *header; /* owns the names and the metadata */
     const uint8_t *data;
     int64_t data_size;
     entry *entries; /* in the order of the data */
@@ -28,7 +30,7 @@ struct gsc_safetensors {
     int64_t *shapes; /* of all entries */
     gsc_metadata *metadata;
     size_t metadata_count;
-    void *copies; /* of unaligned tensors */
+    void *copies; /* the elements of unaligned tensors */
 };
 
 static gsc_status out_of_memory(const gsc_safetensors *file)
@@ -36,7 +38,7 @@ static gsc_status out_of_memory(const gsc_safetensors *file)
     return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", file->path);
 }
 
-/* Finds the data and parses the header. */
+/* Parses the header and locates the data. */
 static gsc_status read_header(gsc_safetensors *file)
 {
     const char *path = file->path;
@@ -95,15 +97,15 @@ static gsc_status read_dtype(const gsc_safetensors *file, entry *e, const json_t
     if (!e->dtype)
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\": dtype is \"%s\", which the format does not have", file->path,
                         e->name, name);
-    if (e->dtype->size == 0)
+    if (gsc__safetensors_size(e->dtype) == 0)
         return gsc_fail(GSC_ERR_UNSUPPORTED, "%s: tensor \"%s\": dtype is %s; convert the file to F16, BF16 or F32",
                         file->path, e->name, name);
     return GSC_OK;
 }
 
-/* Numbers that are >= 0; the caller has made room for all of the list. */
-static gsc_status read_sizes(const gsc_safetensors *file, const entry *e, const char *field, const json_t *list,
-                             int64_t *out)
+/* Reads a list of integers >= 0 into `out`, which has room for all of them. */
+static gsc_status read_integers(const gsc_safetensors *file, const entry *e, const char *field, const json_t *list,
+                                int64_t *out)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *value = json_array_get(list, i);
@@ -118,32 +120,30 @@ static gsc_status read_shape(const gsc_safetensors *file, entry *e, const json_t
 {
     if (!json_is_array(list))
         return bad_field(file, e, "shape", list ? "is no list" : "is missing");
-    gsc_status status = read_sizes(file, e, "shape", list, *shapes);
-    e->tensor.ndim = (int32_t)json_array_size(list); /* the header's length bounds it */
+    GSC_TRY(read_integers(file, e, "shape", list, *shapes));
+    e->tensor.ndim = (int32_t)json_array_size(list); /* fits, since the header has at most 100,000,000 bytes */
     e->tensor.shape = *shapes;
     *shapes += e->tensor.ndim;
-    return status;
+    return GSC_OK;
 }
 
-static gsc_status read_place(const gsc_safetensors *file, entry *e, const json_t *list)
+static gsc_status read_offsets(const gsc_safetensors *file, entry *e, const json_t *list)
 {
     if (!json_is_array(list) || json_array_size(list) != 2)
         return bad_field(file, e, "data_offsets", list ? "is no list of two numbers" : "is missing");
-    int64_t place[2], bytes;
-    gsc_status status = read_sizes(file, e, "data_offsets", list, place);
-    if (status != GSC_OK)
-        return status;
-    if (place[0] > place[1] || place[1] > file->data_size)
+    int64_t offsets[2], bytes;
+    GSC_TRY(read_integers(file, e, "data_offsets", list, offsets));
+    if (offsets[0] > offsets[1] || offsets[1] > file->data_size)
         return gsc_fail(
             GSC_ERR_VALUE,
             "%s: tensor \"%s\": data_offsets are %lld and %lld, they must rise and end within the %lld bytes "
             "of data that the file has; it is damaged or truncated",
-            file->path, e->name, (long long)place[0], (long long)place[1], (long long)file->data_size);
-    if (!gsc__safetensors_bytes(e->dtype, e->tensor.ndim, e->tensor.shape, &bytes) || bytes != place[1] - place[0])
+            file->path, e->name, (long long)offsets[0], (long long)offsets[1], (long long)file->data_size);
+    if (!gsc__safetensors_bytes(e->dtype, e->tensor.ndim, e->tensor.shape, &bytes) || bytes != offsets[1] - offsets[0])
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\": data_offsets give it %lld bytes, its shape and dtype do not",
-                        file->path, e->name, (long long)(place[1] - place[0]));
-    e->begin = place[0];
-    e->end = place[1];
+                        file->path, e->name, (long long)(offsets[1] - offsets[0]));
+    e->begin = offsets[0];
+    e->end = offsets[1];
     return GSC_OK;
 }
 
@@ -152,15 +152,12 @@ static gsc_status read_entry(const gsc_safetensors *file, entry *e, json_t *valu
     if (!json_is_object(value))
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\" is %s, it must be an object", file->path, e->name,
                         gsc__json_type(value));
-    gsc_status status = read_dtype(file, e, json_object_get(value, "dtype"));
-    if (status == GSC_OK)
-        status = read_shape(file, e, json_object_get(value, "shape"), shapes);
-    if (status == GSC_OK)
-        status = read_place(file, e, json_object_get(value, "data_offsets"));
-    return status;
+    GSC_TRY(read_dtype(file, e, json_object_get(value, "dtype")));
+    GSC_TRY(read_shape(file, e, json_object_get(value, "shape"), shapes));
+    return read_offsets(file, e, json_object_get(value, "data_offsets"));
 }
 
-/* Room for all entries and their shapes: what the parsed header has, no number that it claims. */
+/* Room for all entries and their shapes, counted in the parsed header: no number in the file decides it. */
 static gsc_status allocate_entries(gsc_safetensors *file)
 {
     size_t tensors = 0, sizes = 0;
@@ -179,28 +176,24 @@ static gsc_status allocate_entries(gsc_safetensors *file)
 
 static gsc_status read_entries(gsc_safetensors *file)
 {
-    gsc_status status = allocate_entries(file);
+    GSC_TRY(allocate_entries(file));
     int64_t *shapes = file->shapes;
     const char *key;
     json_t *value;
-    if (status != GSC_OK)
-        return status;
     json_object_foreach(file->header, key, value)
     {
         if (strcmp(key, GSC_SAFETENSORS_METADATA) == 0) {
-            status = read_metadata(file, value);
+            GSC_TRY(read_metadata(file, value));
         } else {
             entry *e = &file->entries[file->count++];
             e->name = key;
-            status = read_entry(file, e, value, &shapes);
+            GSC_TRY(read_entry(file, e, value, &shapes));
         }
-        if (status != GSC_OK)
-            return status;
     }
     return GSC_OK;
 }
 
-static int by_place(const void *left, const void *right)
+static int by_offset(const void *left, const void *right)
 {
     const entry *a = left, *b = right;
     if (a->begin != b->begin)
@@ -208,9 +201,10 @@ static int by_place(const void *left, const void *right)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
-static gsc_status check_places(gsc_safetensors *file)
+/* Sorts the entries; they must fill the data without a hole or an overlap. */
+static gsc_status check_offsets(gsc_safetensors *file)
 {
-    qsort(file->entries, file->count, sizeof *file->entries, by_place);
+    qsort(file->entries, file->count, sizeof *file->entries, by_offset);
     int64_t end = 0;
     for (size_t i = 0; i < file->count; i++) {
         const entry *e = &file->entries[i];
@@ -228,19 +222,20 @@ static gsc_status check_places(gsc_safetensors *file)
 
 static bool is_aligned(const gsc_safetensors *file, const entry *e)
 {
-    return (uintptr_t)(file->data + e->begin) % e->dtype->alignment == 0;
+    return (uintptr_t)(file->data + e->begin) % gsc__safetensors_alignment(e->dtype) == 0;
 }
 
-static size_t bytes_of(const entry *e) { return (size_t)(e->end - e->begin); }
+static size_t entry_size(const entry *e) { return (size_t)(e->end - e->begin); }
 
-/* Each copy starts at a multiple of any element's alignment. */
+/* Copies follow each other, each aligned for any dtype. */
 static size_t copy_size(const entry *e)
 {
     enum { ALIGNMENT = 8 };
-    return (bytes_of(e) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (entry_size(e) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static gsc_status place_elements(gsc_safetensors *file)
+/* Tensors point into the mapping; unaligned ones are copied. */
+static gsc_status set_data(gsc_safetensors *file)
 {
     size_t total = 0;
     for (size_t i = 0; i < file->count; i++)
@@ -253,12 +248,12 @@ static gsc_status place_elements(gsc_safetensors *file)
         entry *e = &file->entries[i];
         e->tensor.device = (DLDevice){kDLCPU, 0};
         e->tensor.dtype = e->dtype->dtype;
-        if (bytes_of(e) == 0)
+        if (entry_size(e) == 0)
             continue;
-        if (is_aligned(file, e) || !next) { /* next is NULL where all are aligned */
+        if (is_aligned(file, e) || !next) { /* next is NULL if all are aligned */
             e->tensor.data = (void *)(uintptr_t)(file->data + e->begin);
         } else {
-            e->tensor.data = memcpy(next, file->data + e->begin, bytes_of(e));
+            e->tensor.data = memcpy(next, file->data + e->begin, entry_size(e));
             next += copy_size(e);
         }
     }
@@ -278,6 +273,16 @@ static void sort_names(gsc_safetensors *file)
     qsort(file->by_name, file->count, sizeof *file->by_name, by_name);
 }
 
+static gsc_status read_file(gsc_safetensors *file)
+{
+    GSC_TRY(read_header(file));
+    GSC_TRY(read_entries(file));
+    GSC_TRY(check_offsets(file));
+    GSC_TRY(set_data(file));
+    sort_names(file);
+    return GSC_OK;
+}
+
 gsc_status gsc__safetensors_open_mapping(const char *path, gsc__mapping *mapping, gsc_safetensors **out)
 {
     gsc_safetensors *file = calloc(1, sizeof *file);
@@ -288,18 +293,11 @@ gsc_status gsc__safetensors_open_mapping(const char *path, gsc__mapping *mapping
     file->path = path;
     file->mapping = *mapping;
     *mapping = (gsc__mapping){0};
-    gsc_status status = read_header(file);
-    if (status == GSC_OK)
-        status = read_entries(file);
-    if (status == GSC_OK)
-        status = check_places(file);
-    if (status == GSC_OK)
-        status = place_elements(file);
+    gsc_status status = read_file(file);
     if (status != GSC_OK) {
         gsc_safetensors_close(file);
         return status;
     }
-    sort_names(file);
     file->path = NULL;
     *out = file;
     return GSC_OK;
@@ -310,8 +308,8 @@ gsc_status gsc_safetensors_open(const char *path, gsc_safetensors **out)
     if (!path || !out)
         return gsc_fail(GSC_ERR_VALUE, "gsc_safetensors_open: %s is NULL", path ? "out" : "path");
     gsc__mapping mapping;
-    gsc_status status = gsc__mapping_open(AT_FDCWD, path, path, &mapping);
-    return status == GSC_OK ? gsc__safetensors_open_mapping(path, &mapping, out) : status;
+    GSC_TRY(gsc__mapping_open(AT_FDCWD, path, path, &mapping));
+    return gsc__safetensors_open_mapping(path, &mapping, out);
 }
 
 void gsc_safetensors_close(gsc_safetensors *file)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* state_json.c: the scaler's state dict to JSON and back. */
 #include "gradscaler/state_json.h"
 
 #include <float.h>
@@ -8,7 +9,9 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "base/reserved.h"
 #include "base/scaler_state.h"
+#include "base/try.h"
 #include "train/io/json.h"
 
 #define TO_JSON "gsc_scaler_state_to_json"
@@ -27,18 +30,18 @@ static bool set_integer(json_t *object, const char *key, int64_t value)
     return json_object_set_new(object, key, json_integer(value)) == 0;
 }
 
-/* Zero is "keep", which a key that is not there says too. */
+/* Zero means "keep the scaler's own", and so does a missing key. */
 static bool set_extras(json_t *object, const gsc_scaler_state *state)
 {
     bool done = true;
-    bool own_credit = state->hysteresis_tracker != state->hysteresis;
+    bool has_tracker = state->hysteresis_tracker != state->hysteresis;
     if (state->min_scale != 0.0 && state->min_scale != FLT_MIN)
         done = done && set_real(object, "min_scale", state->min_scale);
     if (state->max_scale != 0.0 && state->max_scale != FLT_MAX)
         done = done && set_real(object, "max_scale", state->max_scale);
-    if ((state->hysteresis != 0 && state->hysteresis != 1) || own_credit) /* the tracker means nothing alone */
+    if ((state->hysteresis != 0 && state->hysteresis != 1) || has_tracker) /* the tracker needs its hysteresis */
         done = done && set_integer(object, "hysteresis", state->hysteresis);
-    if (own_credit)
+    if (has_tracker)
         done = done && set_integer(object, "hysteresis_tracker", state->hysteresis_tracker);
     if (state->consecutive_skips != 0)
         done = done && set_integer(object, "consecutive_skips", state->consecutive_skips);
@@ -70,10 +73,7 @@ static gsc_status check_writable(const gsc_scaler_state *state)
         if (!isfinite(reals[i].value))
             return gsc_fail(GSC_ERR_VALUE, TO_JSON ": %s is %g, JSON has finite numbers only", reals[i].key,
                             reals[i].value);
-    for (size_t i = 0; i < sizeof state->reserved / sizeof state->reserved[0]; i++)
-        if (state->reserved[i] != 0)
-            return gsc_fail(GSC_ERR_VALUE, TO_JSON ": reserved[%zu] is not 0; zero the struct before filling it", i);
-    return GSC_OK;
+    return GSC_CHECK_RESERVED(state, TO_JSON, "state");
 }
 
 char *gsc_scaler_state_to_json(const gsc_scaler_state *state)
@@ -104,18 +104,15 @@ static gsc_status find_number(const json_t *object, const char *key, const json_
 static gsc_status get_real(const json_t *object, const char *key, double *out)
 {
     const json_t *value;
-    gsc_status status = find_number(object, key, &value);
-    if (status == GSC_OK)
-        *out = json_number_value(value);
-    return status;
+    GSC_TRY(find_number(object, key, &value));
+    *out = json_number_value(value);
+    return GSC_OK;
 }
 
 static gsc_status get_integer(const json_t *object, const char *key, int64_t least, int64_t greatest, int64_t *out)
 {
     const json_t *value;
-    gsc_status status = find_number(object, key, &value);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(find_number(object, key, &value));
     int64_t integer;
     if (json_is_real(value)) {
         double real = json_real_value(value);
@@ -143,10 +140,9 @@ static gsc_status get_int64(const json_t *object, const char *key, int64_t *out)
 static gsc_status get_int32(const json_t *object, const char *key, int32_t *out)
 {
     int64_t integer = 0;
-    gsc_status status = get_integer(object, key, INT32_MIN, INT32_MAX, &integer);
-    if (status == GSC_OK)
-        *out = (int32_t)integer;
-    return status;
+    GSC_TRY(get_integer(object, key, INT32_MIN, INT32_MAX, &integer));
+    *out = (int32_t)integer;
+    return GSC_OK;
 }
 
 /* PyTorch's name, or the one without the underscore. */
@@ -156,55 +152,49 @@ static gsc_status get_growth_tracker(const json_t *object, int64_t *out)
     if (!json_object_get(object, other_key))
         return get_int64(object, key, out);
     int64_t other = 0;
-    gsc_status status = get_int64(object, other_key, &other);
+    GSC_TRY(get_int64(object, other_key, &other));
     *out = other;
-    if (status == GSC_OK && json_object_get(object, key))
-        status = get_int64(object, key, out);
-    if (status == GSC_OK && *out != other)
-        status = gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %lld but %s is %lld; give one of them", key,
-                          (long long)*out, other_key, (long long)other);
-    return status;
+    if (json_object_get(object, key))
+        GSC_TRY(get_int64(object, key, out));
+    if (*out != other)
+        return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %lld but %s is %lld; give one of them", key, (long long)*out,
+                        other_key, (long long)other);
+    return GSC_OK;
 }
 
 static gsc_status get_required(const json_t *object, gsc_scaler_state *state)
 {
-    gsc_status status = get_real(object, "scale", &state->scale);
-    if (status == GSC_OK)
-        status = get_real(object, "growth_factor", &state->growth_factor);
-    if (status == GSC_OK)
-        status = get_real(object, "backoff_factor", &state->backoff_factor);
-    if (status == GSC_OK)
-        status = get_int64(object, "growth_interval", &state->growth_interval);
-    if (status == GSC_OK)
-        status = get_growth_tracker(object, &state->growth_tracker);
-    return status;
+    GSC_TRY(get_real(object, "scale", &state->scale));
+    GSC_TRY(get_real(object, "growth_factor", &state->growth_factor));
+    GSC_TRY(get_real(object, "backoff_factor", &state->backoff_factor));
+    GSC_TRY(get_int64(object, "growth_interval", &state->growth_interval));
+    return get_growth_tracker(object, &state->growth_tracker);
 }
 
 static gsc_status get_hysteresis_tracker(const json_t *object, int32_t *out)
 {
-    static const char key[] = "hysteresis_tracker", measure[] = "hysteresis";
-    gsc_status status = get_int32(object, key, out);
-    if (status == GSC_OK && !json_object_get(object, measure))
+    static const char key[] = "hysteresis_tracker", needed_key[] = "hysteresis";
+    GSC_TRY(get_int32(object, key, out));
+    if (!json_object_get(object, needed_key))
         return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is %d but %s is missing; give both or neither", key, (int)*out,
-                        measure);
-    return status;
+                        needed_key);
+    return GSC_OK;
 }
 
 static gsc_status get_extras(const json_t *object, gsc_scaler_state *state)
 {
-    gsc_status status = GSC_OK;
     if (json_object_get(object, "min_scale"))
-        status = get_real(object, "min_scale", &state->min_scale);
-    if (status == GSC_OK && json_object_get(object, "max_scale"))
-        status = get_real(object, "max_scale", &state->max_scale);
-    if (status == GSC_OK && json_object_get(object, "hysteresis"))
-        status = get_int32(object, "hysteresis", &state->hysteresis);
+        GSC_TRY(get_real(object, "min_scale", &state->min_scale));
+    if (json_object_get(object, "max_scale"))
+        GSC_TRY(get_real(object, "max_scale", &state->max_scale));
+    if (json_object_get(object, "hysteresis"))
+        GSC_TRY(get_int32(object, "hysteresis", &state->hysteresis));
     state->hysteresis_tracker = state->hysteresis;
-    if (status == GSC_OK && json_object_get(object, "hysteresis_tracker"))
-        status = get_hysteresis_tracker(object, &state->hysteresis_tracker);
-    if (status == GSC_OK && json_object_get(object, "consecutive_skips"))
-        status = get_int64(object, "consecutive_skips", &state->consecutive_skips);
-    return status;
+    if (json_object_get(object, "hysteresis_tracker"))
+        GSC_TRY(get_hysteresis_tracker(object, &state->hysteresis_tracker));
+    if (json_object_get(object, "consecutive_skips"))
+        GSC_TRY(get_int64(object, "consecutive_skips", &state->consecutive_skips));
+    return GSC_OK;
 }
 
 static gsc_status read_object(const json_t *object, gsc_scaler_state *state)
@@ -213,8 +203,17 @@ static gsc_status read_object(const json_t *object, gsc_scaler_state *state)
         return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": the text is %s, it must be an object", gsc__json_type(object));
     if (json_object_size(object) == 0)
         return GSC_OK;
-    gsc_status status = get_required(object, state);
-    return status == GSC_OK ? get_extras(object, state) : status;
+    GSC_TRY(get_required(object, state));
+    return get_extras(object, state);
+}
+
+static gsc_status parse_state(const char *text, gsc_scaler_state *state)
+{
+    json_t *object;
+    GSC_TRY(gsc__json_parse(FROM_JSON, text, strlen(text), &object));
+    gsc_status status = read_object(object, state);
+    json_decref(object);
+    return status;
 }
 
 gsc_status gsc_scaler_state_from_json(const char *text, gsc_scaler_state *out)
@@ -223,11 +222,7 @@ gsc_status gsc_scaler_state_from_json(const char *text, gsc_scaler_state *out)
         return gsc_fail(GSC_ERR_VALUE, FROM_JSON ": %s is NULL", text ? "out" : "text");
     gsc__fpenv caller = gsc__fpenv_enter();
     gsc_scaler_state state = {0};
-    json_t *object = NULL;
-    gsc_status status = gsc__json_parse(FROM_JSON, text, strlen(text), &object);
-    if (status == GSC_OK)
-        status = read_object(object, &state);
-    json_decref(object);
+    gsc_status status = parse_state(text, &state);
     gsc__fpenv_leave(caller);
     if (status == GSC_OK)
         *out = state;
