@@ -3,6 +3,7 @@
  *
  * All of a window must be scaled by the same factor, since the sum is divided once. So update stands at the end of the
  * window, not after each micro-batch; an overflow in one of them then discards the window and halves the scale once. */
+/* example_accumulation shows: page tensorplay 28 */
 #include <math.h>
 
 #include <gradscaler/gradscaler.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The examples of the lucid.amp.GradScaler page, call by call. The page's Python stands above each part. */
+/* example_lucid_page shows: page lucid 10, 11, 15, 18 */
 #include <math.h>
 
 #include <gradscaler/train.h>

@@ -3,6 +3,7 @@
  *
  * The loop fits Ohm's law, current = conductance * voltage + offset, to currents of some ten nanoamperes. Its gradients
  * are about 1e-8, which half precision rounds to zero: without scaling nothing is learned. */
+/* example_raw_buffers shows: page lucid 2 */
 #include <math.h>
 
 #include <gradscaler/gradscaler.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The examples of the tensorplay.GradScaler page, call by call. The page's comments stand at their calls. */
+/* example_tensorplay_page shows: page tensorplay 5, 26 */
 #include <gradscaler/train.h>
 
 #include "example.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several optimizers on one scaler, as a GAN has them: an overflow skips only the step of the optimizer that it hit,
  * and one update at the end of the iteration adapts the scale for all. */
+/* example_two_optimizers shows: page lucid 14 */
 #include <math.h>
 
 #include <gradscaler/gradscaler.h>

@@ -50,6 +50,7 @@ static void trap_everything(void)
 #endif
 }
 
+/* rule 16.1 */
 static void test_enter_and_leave(void **state)
 {
     (void)state;

@@ -52,6 +52,7 @@ static bool each_once(size_t count, size_t inner)
     return good;
 }
 
+/* rule 15.5 */
 static void test_each_index_once(void **state)
 {
     (void)state;
@@ -181,6 +182,7 @@ static void run_backwards(void *host, size_t count, gsc_task *task, void *ctx)
         task(ctx, i);
 }
 
+/* rule 15.5 */
 static void test_host_loop(void **state)
 {
     (void)state;

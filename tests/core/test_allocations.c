@@ -91,6 +91,7 @@ static void iterate(scene *s, double clip_norm, double p, bool unscale_first)
     assert_ok(gsc_scaler_update(s->scaler));
 }
 
+/* rule 13.1, 15.3 */
 static void test_no_allocation_after_the_first_iteration(void **state)
 {
     (void)state;
@@ -116,6 +117,7 @@ static void test_no_allocation_after_the_first_iteration(void **state)
 }
 
 /* Every allocation of an iteration fails once: GSC_ERR_MEMORY, nothing touched, and the same call succeeds later. */
+/* rule 15.3 */
 static void test_each_allocation_may_fail(void **state)
 {
     (void)state;
@@ -154,6 +156,7 @@ static gsc_status do_nothing(void *ctx)
     return GSC_OK;
 }
 
+/* rule 15.3 */
 static void test_creation_may_fail(void **state)
 {
     (void)state;
@@ -174,18 +177,21 @@ static void test_creation_may_fail(void **state)
 
 #else
 
+/* rule 13.1, 15.3 */
 static void test_no_allocation_after_the_first_iteration(void **state)
 {
     (void)state;
     skip();
 }
 
+/* rule 15.3 */
 static void test_each_allocation_may_fail(void **state)
 {
     (void)state;
     skip();
 }
 
+/* rule 15.3 */
 static void test_creation_may_fail(void **state)
 {
     (void)state;

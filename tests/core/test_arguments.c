@@ -2,6 +2,7 @@
 /* Rule 1: NULL where it is not allowed, and reserved fields. */
 #include "rig.h"
 
+/* rule 1.4 */
 static void test_null_scaler(void **state)
 {
     (void)state;
@@ -50,6 +51,7 @@ static void test_null_scaler(void **state)
     rig_stop(&r);
 }
 
+/* rule 1.4 */
 static void test_null_arguments(void **state)
 {
     (void)state;
@@ -86,6 +88,7 @@ static void test_null_arguments(void **state)
     }
 }
 
+/* rule 1.4 */
 static void test_null_callbacks(void **state)
 {
     (void)state;
@@ -110,6 +113,7 @@ static void test_null_callbacks(void **state)
     }
 }
 
+/* rule 1.5 */
 static void test_reserved_of_the_optimizer(void **state)
 {
     (void)state;
@@ -130,6 +134,7 @@ static void test_reserved_of_the_optimizer(void **state)
     }
 }
 
+/* rule 15.2 */
 static void test_messages(void **state)
 {
     (void)state;

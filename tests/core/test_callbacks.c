@@ -121,6 +121,7 @@ static void expect_refusals(int at_least)
 }
 
 /* Each callback in turn makes every call; the iteration ends as if it had made none. */
+/* rule 15.4 */
 static void test_callbacks_cannot_change_the_scaler(void **state)
 {
     (void)state;
@@ -163,6 +164,7 @@ static void looking_observer(void *ctx, const gsc_event *event)
     }
 }
 
+/* rule 15.4 */
 static void test_the_observer_sees_the_new_state(void **state)
 {
     (void)state;
@@ -187,6 +189,7 @@ static gsc_status step_with_another(void *self, const gsc_step_args *args, doubl
     return GSC_OK;
 }
 
+/* rule 15.4 */
 static void test_another_scaler_may_be_called(void **state)
 {
     (void)state;

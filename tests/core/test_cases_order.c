@@ -3,6 +3,7 @@
  * number of each case is that of tests/coverage.tsv. */
 #include "rig.h"
 
+/* case 19 */
 static void test_case_19_a_new_scaler_takes_over_the_state(void **state)
 {
     (void)state;
@@ -19,6 +20,7 @@ static void test_case_19_a_new_scaler_takes_over_the_state(void **state)
     rig_stop(&r);
 }
 
+/* case 29 */
 static void test_case_29_every_gradient_is_unscaled(void **state)
 {
     (void)state;
@@ -40,6 +42,7 @@ static void test_case_29_every_gradient_is_unscaled(void **state)
     rig_stop(&r);
 }
 
+/* case 31, 32 */
 static void test_cases_31_and_32_divided_once(void **state)
 {
     (void)state;
@@ -56,6 +59,7 @@ static void test_cases_31_and_32_divided_once(void **state)
     rig_stop(&r);
 }
 
+/* case 33 */
 static void test_case_33_stepped_once(void **state)
 {
     (void)state;
@@ -68,6 +72,7 @@ static void test_case_33_stepped_once(void **state)
     rig_stop(&r);
 }
 
+/* case 34, 95 */
 static void test_cases_34_and_95_without_scale(void **state)
 {
     (void)state;
@@ -85,6 +90,7 @@ static void test_cases_34_and_95_without_scale(void **state)
     rig_stop(&resumed);
 }
 
+/* case 35 */
 static void test_case_35_update_with_nothing_checked(void **state)
 {
     (void)state;
@@ -97,6 +103,7 @@ static void test_case_35_update_with_nothing_checked(void **state)
     rig_stop(&r);
 }
 
+/* case 36, 37 */
 static void test_cases_36_and_37_missing_gradients(void **state)
 {
     (void)state;
@@ -128,6 +135,7 @@ static void test_cases_36_and_37_missing_gradients(void **state)
     rig_stop(&some);
 }
 
+/* case 39 */
 static void test_case_39_one_update_an_iteration(void **state)
 {
     (void)state;
@@ -152,6 +160,7 @@ static void test_case_39_one_update_an_iteration(void **state)
     rig_stop(&b);
 }
 
+/* case 41 */
 static void test_case_41_unscaled_but_never_stepped(void **state)
 {
     (void)state;
@@ -167,6 +176,7 @@ static void test_case_41_unscaled_but_never_stepped(void **state)
 }
 
 /* The perturbation of SAM is undone when the second pass overflows; the scale halves once. */
+/* case 44 */
 static void test_case_44_two_passes(void **state)
 {
     (void)state;
@@ -196,6 +206,7 @@ static void test_case_44_two_passes(void **state)
     }
 }
 
+/* case 45 */
 static void test_case_45_the_same_batch_again(void **state)
 {
     (void)state;
@@ -215,6 +226,7 @@ static void test_case_45_the_same_batch_again(void **state)
     rig_stop(&r);
 }
 
+/* case 48 */
 static void test_case_48_the_result_tells(void **state)
 {
     (void)state;
@@ -234,6 +246,7 @@ static void test_case_48_the_result_tells(void **state)
 }
 
 /* Schedules and averages that follow steps, not iterations. */
+/* case 49, 57 */
 static void test_cases_49_and_57_followers(void **state)
 {
     (void)state;
@@ -278,6 +291,7 @@ static gsc_status moments_step_scaled(void *self, const gsc_step_args *args, con
     return moments_step(self, args, value, has_value);
 }
 
+/* rule 7.1, case 50, 56 */
 static void test_cases_50_and_56_state_is_not_poisoned(void **state)
 {
     (void)state;
@@ -300,6 +314,7 @@ static void test_cases_50_and_56_state_is_not_poisoned(void **state)
 }
 
 /* The user's own divisor is the optimizer's business: its learning rate, and the multiplier on top. */
+/* case 52 */
 static void test_case_52_the_users_own_divisor(void **state)
 {
     (void)state;
@@ -315,6 +330,7 @@ static void test_case_52_the_users_own_divisor(void **state)
     }
 }
 
+/* case 61 */
 static void test_case_61_clip_unscales_first(void **state)
 {
     (void)state;
@@ -331,6 +347,7 @@ static void test_case_61_clip_unscales_first(void **state)
     rig_stop(&r);
 }
 
+/* case 64 */
 static void test_case_64_norms_do_not_follow_the_scale(void **state)
 {
     (void)state;
@@ -353,6 +370,7 @@ static void test_case_64_norms_do_not_follow_the_scale(void **state)
     }
 }
 
+/* case 66, 68, conformance I */
 static void test_cases_66_and_68_accumulation(void **state)
 {
     (void)state;
@@ -375,6 +393,7 @@ static void test_cases_66_and_68_accumulation(void **state)
     rig_stop(&r);
 }
 
+/* case 73 */
 static void test_case_73_scale_one_still_checks(void **state)
 {
     (void)state;
@@ -397,6 +416,7 @@ static gsc_status never_stepped(void *ctx)
     return gsc_fail(GSC_ERR_VALUE, "this test only unscales");
 }
 
+/* case 81 */
 static void test_case_81_many_small_tensors(void **state)
 {
     (void)state;
@@ -428,6 +448,7 @@ static void test_case_81_many_small_tensors(void **state)
     gsc_optimizer_free(optimizer);
 }
 
+/* case 89 */
 static void test_case_89_the_scale_seeds_a_backward_pass(void **state)
 {
     (void)state;

@@ -20,6 +20,7 @@ static int successful_steps(rig *r, double g, int iterations)
     return steps;
 }
 
+/* case 1 */
 static void test_case_1_the_scale_never_reaches_zero(void **state)
 {
     (void)state;
@@ -40,6 +41,7 @@ static void test_case_1_the_scale_never_reaches_zero(void **state)
     }
 }
 
+/* case 2 */
 static void test_case_2_a_floor_of_one_or_none(void **state)
 {
     (void)state;
@@ -70,6 +72,7 @@ static void count_at_minimum(void *ctx, const gsc_event *event)
     at_minimum += event->kind == GSC_EVENT_AT_MIN_SCALE;
 }
 
+/* case 3 */
 static void test_case_3_at_the_floor_hold_stop_or_be_told(void **state)
 {
     (void)state;
@@ -93,6 +96,7 @@ static void test_case_3_at_the_floor_hold_stop_or_be_told(void **state)
     rig_stop(&r);
 }
 
+/* case 4 */
 static void test_case_4_the_scale_never_becomes_infinite(void **state)
 {
     (void)state;
@@ -111,6 +115,7 @@ static void test_case_4_the_scale_never_becomes_infinite(void **state)
     }
 }
 
+/* case 11 */
 static void test_case_11_the_default_and_a_scale_far_too_big(void **state)
 {
     (void)state;
@@ -126,6 +131,7 @@ static void test_case_11_the_default_and_a_scale_far_too_big(void **state)
     rig_stop(&r);
 }
 
+/* case 12 */
 static void test_case_12_65536_is_no_float16(void **state)
 {
     (void)state;
@@ -146,6 +152,7 @@ static void test_case_12_65536_is_no_float16(void **state)
     rig_stop(&r);
 }
 
+/* case 13 */
 static void test_case_13_the_inverse_is_not_flushed(void **state)
 {
     (void)state;
@@ -164,6 +171,7 @@ static void test_case_13_the_inverse_is_not_flushed(void **state)
     }
 }
 
+/* case 14 */
 static void test_case_14_a_multiplication_by_the_reciprocal(void **state)
 {
     (void)state;
@@ -187,6 +195,7 @@ static void test_case_14_a_multiplication_by_the_reciprocal(void **state)
     }
 }
 
+/* case 18 */
 static void test_case_18_a_scale_of_the_users(void **state)
 {
     (void)state;
@@ -205,6 +214,7 @@ static void test_case_18_a_scale_of_the_users(void **state)
     rig_stop(&r);
 }
 
+/* case 21 */
 static void test_case_21_overflow_is_of_elements_not_of_the_norm(void **state)
 {
     (void)state;
@@ -232,6 +242,7 @@ static void test_case_21_overflow_is_of_elements_not_of_the_norm(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* case 24 */
 static void test_case_24_padding_and_empty_buffers(void **state)
 {
     (void)state;
@@ -256,6 +267,7 @@ static void test_case_24_padding_and_empty_buffers(void **state)
     }
 }
 
+/* case 28 */
 static void test_case_28_nan_is_told_from_infinity(void **state)
 {
     (void)state;
@@ -275,6 +287,7 @@ static void test_case_28_nan_is_told_from_infinity(void **state)
     rig_stop(&r);
 }
 
+/* case 72 */
 static void test_case_72_bfloat16(void **state)
 {
     (void)state;
@@ -296,6 +309,7 @@ static void test_case_72_bfloat16(void **state)
     }
 }
 
+/* case 77 */
 static void test_case_77_mixed_dtypes(void **state)
 {
     (void)state;
@@ -327,6 +341,7 @@ static void test_case_77_mixed_dtypes(void **state)
     }
 }
 
+/* case 102 */
 static void test_case_102_a_static_scale(void **state)
 {
     (void)state;

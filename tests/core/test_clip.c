@@ -44,6 +44,7 @@ static void check_clip(const clip_case *c, bool unscale_first)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 14.1, 14.2, 14.3, conformance H */
 static void test_exact_numbers(void **state)
 {
     (void)state;
@@ -79,6 +80,7 @@ static void test_exact_numbers(void **state)
     }
 }
 
+/* rule 14.1 */
 static void test_the_norm_is_over_all_gradients(void **state)
 {
     (void)state;
@@ -99,6 +101,7 @@ static void test_the_norm_is_over_all_gradients(void **state)
     rig_stop(&r);
 }
 
+/* rule 14.4 */
 static void test_not_finite_is_returned_and_clips_nothing(void **state)
 {
     (void)state;
@@ -130,6 +133,7 @@ static void test_not_finite_is_returned_and_clips_nothing(void **state)
     }
 }
 
+/* rule 14.1 */
 static void test_nan_wins_over_infinity(void **state)
 {
     (void)state;
@@ -146,6 +150,7 @@ static void test_nan_wins_over_infinity(void **state)
     }
 }
 
+/* rule 14.3 */
 static void test_wrong_numbers_are_refused(void **state)
 {
     (void)state;
@@ -171,6 +176,7 @@ static void test_wrong_numbers_are_refused(void **state)
     rig_stop(&r);
 }
 
+/* rule 14.2 */
 static void test_clipping_twice(void **state)
 {
     (void)state;
@@ -185,6 +191,7 @@ static void test_clipping_twice(void **state)
     rig_stop(&r);
 }
 
+/* rule 5.8 */
 static void test_identical_views_count_once(void **state)
 {
     (void)state;
@@ -200,6 +207,7 @@ static void test_identical_views_count_once(void **state)
 }
 
 /* A sum that float32 could not hold: every element is the same small number. */
+/* rule 14.1 */
 static void test_sums_are_in_double(void **state)
 {
     (void)state;

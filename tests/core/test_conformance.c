@@ -36,6 +36,7 @@ static const schedule schedules[] = {
     {"141", 8, 2, 0.5, 2, 0, 1, "c-c--c", {8, 8, 16, 16, 16, 16}},
 };
 
+/* rule 2.1, conformance E, 59, 60, 61, 63, 64, 67, 73, 74, 75, 76, 77, 78, 81, 82, 85, 141 */
 static void test_schedules(void **state)
 {
     (void)state;
@@ -97,6 +98,7 @@ static void run_shared_case(const shared_case *c)
     rig_stop(&control);
 }
 
+/* case 82, conformance D, H, O, 50, 102, 103, 132 */
 static void test_items_50_102_103_and_132_the_shared_training_case(void **state)
 {
     (void)state;
@@ -110,6 +112,7 @@ static void test_items_50_102_103_and_132_the_shared_training_case(void **state)
 }
 
 /* 2 optimizers, the second overflows at the third of four iterations; the first is unscaled beforehand. */
+/* conformance G, 96 */
 static void test_item_96_two_optimizers(void **state)
 {
     (void)state;
@@ -135,6 +138,7 @@ static void test_item_96_two_optimizers(void **state)
     rig_stop(&b);
 }
 
+/* case 40, conformance G, 98, 99, 100 */
 static void test_items_98_to_100_no_flag_is_lost(void **state)
 {
     (void)state;
@@ -163,6 +167,7 @@ static void test_items_98_to_100_no_flag_is_lost(void **state)
     }
 }
 
+/* conformance C, 33 */
 static void test_item_33_a_mixed_list(void **state)
 {
     (void)state;
@@ -183,6 +188,7 @@ static void test_item_33_a_mixed_list(void **state)
     rig_stop(&r);
 }
 
+/* conformance C, 32 */
 static void test_item_32_found_by_the_second_list(void **state)
 {
     (void)state;
@@ -201,6 +207,7 @@ static void test_item_32_found_by_the_second_list(void **state)
 }
 
 /* More elements than float32 counts exactly, one NaN among them; and large finite values whose sum is infinite. */
+/* conformance L, 118, 119 */
 static void test_items_118_and_119_neither_counted_nor_summed(void **state)
 {
     (void)state;
@@ -223,6 +230,7 @@ static void test_items_118_and_119_neither_counted_nor_summed(void **state)
     rig_stop(&r);
 }
 
+/* conformance J, 108 */
 static void test_item_108_a_gradient_penalty(void **state)
 {
     (void)state;
@@ -240,6 +248,7 @@ static void test_item_108_a_gradient_penalty(void **state)
     rig_stop(&r);
 }
 
+/* conformance B, F, 17, 87 */
 static void test_item_87_load_and_save_back(void **state)
 {
     (void)state;

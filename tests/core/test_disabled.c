@@ -9,6 +9,7 @@ static void start(rig *r)
     rig_start_with(r, &options);
 }
 
+/* rule 11.1 */
 static void test_scale_copies(void **state)
 {
     (void)state;
@@ -45,6 +46,7 @@ static double closure_value(void *ctx)
     return 42;
 }
 
+/* rule 11.2, case 43, conformance O */
 static void test_step_calls_the_optimizer(void **state)
 {
     (void)state;
@@ -69,6 +71,7 @@ static void test_step_calls_the_optimizer(void **state)
     rig_stop(&r);
 }
 
+/* rule 11.2, case 47 */
 static void test_an_infinite_gradient_is_applied(void **state)
 {
     (void)state;
@@ -85,6 +88,7 @@ static void test_an_infinite_gradient_is_applied(void **state)
     rig_stop(&r);
 }
 
+/* rule 11.2 */
 static void test_without_gradients_it_is_stepped_too(void **state)
 {
     (void)state;
@@ -98,6 +102,7 @@ static void test_without_gradients_it_is_stepped_too(void **state)
     rig_stop(&r);
 }
 
+/* rule 11.2 */
 static void test_clip_norm_is_honoured(void **state)
 {
     (void)state;
@@ -122,6 +127,7 @@ static void test_clip_norm_is_honoured(void **state)
     }
 }
 
+/* rule 11.3 */
 static void test_clip_grad_norm_clips(void **state)
 {
     (void)state;
@@ -158,6 +164,7 @@ static void test_float16_is_clipped(void **state)
     rig_stop(&r);
 }
 
+/* rule 11.3, case 47 */
 static void test_the_other_calls_do_nothing(void **state)
 {
     (void)state;
@@ -185,6 +192,7 @@ static void test_the_other_calls_do_nothing(void **state)
 }
 
 /* The check is the enabled scaler's: gradients that it would refuse are nobody's business here. */
+/* rule 11.2 */
 static void test_any_gradient_may_be_stepped(void **state)
 {
     (void)state;
@@ -198,6 +206,7 @@ static void test_any_gradient_may_be_stepped(void **state)
     rig_stop(&r);
 }
 
+/* rule 11.4, case 94 */
 static void test_state_is_empty_and_loading_is_checked_and_ignored(void **state)
 {
     (void)state;
@@ -217,6 +226,7 @@ static void test_state_is_empty_and_loading_is_checked_and_ignored(void **state)
     rig_stop(&r);
 }
 
+/* rule 11.2 */
 static void test_a_failing_step_is_told(void **state)
 {
     (void)state;

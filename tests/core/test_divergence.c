@@ -15,6 +15,7 @@ static gsc_status iterate(rig *r, float grad)
     return gsc_scaler_update(r->scaler);
 }
 
+/* rule 10.1 */
 static void test_the_nth_in_a_row(void **state)
 {
     (void)state;
@@ -38,6 +39,7 @@ static void test_the_nth_in_a_row(void **state)
     }
 }
 
+/* rule 10.1 */
 static void test_zero_is_no_limit(void **state)
 {
     (void)state;
@@ -49,6 +51,7 @@ static void test_zero_is_no_limit(void **state)
     rig_stop(&r);
 }
 
+/* rule 10.3 */
 static void test_only_a_clean_update_resets(void **state)
 {
     (void)state;
@@ -71,6 +74,7 @@ static void test_only_a_clean_update_resets(void **state)
     rig_stop(&r);
 }
 
+/* rule 10.1 */
 static void test_held_by_hysteresis_counts(void **state)
 {
     (void)state;
@@ -85,6 +89,7 @@ static void test_held_by_hysteresis_counts(void **state)
     rig_stop(&r);
 }
 
+/* rule 10.1 */
 static void test_one_optimizer_suffices(void **state)
 {
     (void)state;
@@ -102,6 +107,7 @@ static void test_one_optimizer_suffices(void **state)
     rig_stop(&clean);
 }
 
+/* rule 10.2, case 28 */
 static void test_the_message_names_gradients_and_kind(void **state)
 {
     (void)state;
@@ -126,6 +132,7 @@ static void test_the_message_names_gradients_and_kind(void **state)
     }
 }
 
+/* rule 10.2 */
 static void test_the_message_without_names(void **state)
 {
     (void)state;
@@ -148,6 +155,7 @@ static void test_the_message_without_names(void **state)
     rig_stop(&r);
 }
 
+/* rule 10.3 */
 static void test_a_loaded_count_goes_on(void **state)
 {
     (void)state;

@@ -134,6 +134,7 @@ static bool run(iteration *it)
     return fine;
 }
 
+/* rule 16.1, 16.2, 16.3, case 13 */
 static void test_results_are_the_same_and_it_is_restored(void **state)
 {
     (void)state;
@@ -211,6 +212,7 @@ static void test_multipliers_are_the_same(void **state)
 }
 
 /* Numbers are rounded to nearest in create, setters and load, whatever the caller's rounding. */
+/* rule 16.1 */
 static void test_options_and_states(void **state)
 {
     (void)state;
@@ -242,6 +244,7 @@ static gsc_status step_that_changes_rounding(void *self, const gsc_step_args *ar
 }
 
 /* A callback's own change of the environment stays, as if the caller had called it. */
+/* rule 16.2 */
 static void test_a_callback_may_change_it(void **state)
 {
     (void)state;

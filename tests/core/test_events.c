@@ -42,6 +42,7 @@ static void expect_kinds(const rig *r, log_book *book, const char *kinds)
     book->count = 0;
 }
 
+/* rule 1.5, 13.3 */
 static void test_overflow_then_backoff(void **state)
 {
     (void)state;
@@ -64,6 +65,7 @@ static void test_overflow_then_backoff(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.1, 13.3 */
 static void test_updates_are_numbered(void **state)
 {
     (void)state;
@@ -85,6 +87,7 @@ static void test_updates_are_numbered(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.3 */
 static void test_each_optimizer_that_overflows(void **state)
 {
     (void)state;
@@ -103,6 +106,7 @@ static void test_each_optimizer_that_overflows(void **state)
     rig_stop(&other);
 }
 
+/* rule 13.3 */
 static void test_the_fused_path_tells_too(void **state)
 {
     (void)state;
@@ -117,6 +121,7 @@ static void test_the_fused_path_tells_too(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.4, 13.5, case 3 */
 static void test_at_the_minimum(void **state)
 {
     (void)state;
@@ -141,6 +146,7 @@ static void test_at_the_minimum(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.4, case 102 */
 static void test_a_static_scale_has_no_minimum_to_tell_of(void **state)
 {
     (void)state;
@@ -163,6 +169,7 @@ static void test_a_static_scale_has_no_minimum_to_tell_of(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.5 */
 static void test_blocked_growth_is_none(void **state)
 {
     (void)state;
@@ -178,6 +185,7 @@ static void test_blocked_growth_is_none(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.4, case 9 */
 static void test_held_by_hysteresis(void **state)
 {
     (void)state;
@@ -196,6 +204,7 @@ static void test_held_by_hysteresis(void **state)
 }
 
 /* A factor so near to 1 that the scale, rounded to float32, does not move. */
+/* rule 13.5 */
 static void test_a_factor_without_effect(void **state)
 {
     (void)state;
@@ -213,6 +222,7 @@ static void test_a_factor_without_effect(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.3 */
 static void test_nothing_is_told_of_refused_calls_and_update_to(void **state)
 {
     (void)state;
@@ -229,6 +239,7 @@ static void test_nothing_is_told_of_refused_calls_and_update_to(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.3 */
 static void test_a_disabled_scaler_is_silent(void **state)
 {
     (void)state;

@@ -43,12 +43,14 @@ static void walk(int32_t hysteresis, const iteration *steps, size_t n)
         walk(hysteresis, steps, sizeof steps / sizeof *steps);                                                         \
     } while (0)
 
+/* rule 9.1 */
 static void test_one(void **state)
 {
     (void)state;
     WALK(1, {{'O', 32768, 0, 0}, {'O', 16384, 0, 0}, {'c', 16384, 1, 1}, {'O', 8192, 0, 0}});
 }
 
+/* rule 9.1, 9.2, case 9 */
 static void test_two(void **state)
 {
     (void)state;
@@ -66,6 +68,7 @@ static void test_two(void **state)
              {'O', 16384, 0, 0}});
 }
 
+/* rule 9.1, 9.3 */
 static void test_three(void **state)
 {
     (void)state;
@@ -83,6 +86,7 @@ static void test_three(void **state)
              {'O', 4096, 0, 0}});
 }
 
+/* rule 8.6, 9.2 */
 static void test_only_a_clean_update_restores(void **state)
 {
     (void)state;
@@ -97,6 +101,7 @@ static void test_only_a_clean_update_restores(void **state)
 }
 
 /* Updates of apex's rule: H - 1 overflows change nothing, H + k overflows back off k + 1 times. */
+/* rule 9.1 */
 static void test_long_runs(void **state)
 {
     (void)state;
@@ -119,6 +124,7 @@ static void test_long_runs(void **state)
     }
 }
 
+/* rule 9.3 */
 static void test_two_optimizers_use_one_credit(void **state)
 {
     (void)state;

@@ -84,6 +84,7 @@ static void test_mixed_and_missing_buffers(void **state)
     gsc_optimizer_free(optimizer);
 }
 
+/* rule 6.5 */
 static void test_failing_step(void **state)
 {
     (void)state;

@@ -4,6 +4,7 @@
 
 #include "rig.h"
 
+/* conformance A */
 static void test_defaults(void **state)
 {
     (void)state;
@@ -28,6 +29,7 @@ static void test_defaults(void **state)
         assert_int_equal(options.reserved[i], 0);
 }
 
+/* case 11 */
 static void test_null_options_are_the_defaults(void **state)
 {
     (void)state;
@@ -78,6 +80,7 @@ static void check_wrong_doubles(bool enabled)
     }
 }
 
+/* rule 1.1, case 6, conformance A */
 static void test_wrong_numbers_are_refused(void **state)
 {
     (void)state;
@@ -85,6 +88,7 @@ static void test_wrong_numbers_are_refused(void **state)
     check_wrong_doubles(false);
 }
 
+/* rule 1.1, case 6 */
 static void test_wrong_integers_are_refused(void **state)
 {
     (void)state;
@@ -108,6 +112,7 @@ static void test_wrong_integers_are_refused(void **state)
     }
 }
 
+/* rule 1.1 */
 static void test_message_has_value_and_range(void **state)
 {
     (void)state;
@@ -121,6 +126,7 @@ static void test_message_has_value_and_range(void **state)
     assert_option_refused(&options, "-77");
 }
 
+/* rule 1.1, case 5 */
 static void test_order_of_limits(void **state)
 {
     (void)state;
@@ -138,6 +144,7 @@ static void test_order_of_limits(void **state)
     gsc_scaler_destroy(new_scaler(&options));
 }
 
+/* rule 1.2, 2.1 */
 static void test_limits_are_rounded_to_float_first(void **state)
 {
     (void)state;
@@ -163,6 +170,7 @@ static void test_limits_are_rounded_to_float_first(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 1.1, 2.2 */
 static void test_extremes_are_accepted(void **state)
 {
     (void)state;
@@ -182,6 +190,7 @@ static void test_extremes_are_accepted(void **state)
     }
 }
 
+/* rule 1.1, 11.4, case 6 */
 static void test_setters_check_and_keep(void **state)
 {
     (void)state;
@@ -216,6 +225,7 @@ static void test_setters_check_and_keep(void **state)
     }
 }
 
+/* rule 1.1, case 6 */
 static void test_update_to_is_checked(void **state)
 {
     (void)state;
@@ -242,6 +252,7 @@ static void test_update_to_is_checked(void **state)
     }
 }
 
+/* rule 1.3, 17.1, case 47, conformance M */
 static void test_unserved_device_is_refused_never_disabled(void **state)
 {
     (void)state;
@@ -270,6 +281,7 @@ static int never_called(void *self, DLTensor *values, void *stream)
     return 1;
 }
 
+/* rule 1.5 */
 static void test_reserved_and_comm(void **state)
 {
     (void)state;

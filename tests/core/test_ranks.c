@@ -100,6 +100,7 @@ static void plan_afresh(void)
         plans[i] = (plan){.grad = 16, .scale = 8};
 }
 
+/* rule 12.1 */
 static void test_all_clean(void **state)
 {
     (void)state;
@@ -116,6 +117,7 @@ static void test_all_clean(void **state)
 }
 
 /* Each way to check gradients: by step, unscale, the fused step, record. Which rank overflows makes no difference. */
+/* rule 12.2, case 83, conformance N */
 static void test_an_overflow_on_one_rank_skips_on_all(void **state)
 {
     (void)state;
@@ -149,6 +151,7 @@ static void test_an_overflow_on_one_rank_skips_on_all(void **state)
     }
 }
 
+/* rule 12.1, conformance N */
 static void test_a_rank_without_gradients_takes_part(void **state)
 {
     (void)state;
@@ -175,6 +178,7 @@ static void test_a_rank_without_gradients_takes_part(void **state)
     }
 }
 
+/* rule 12.1 */
 static void test_no_rank_has_gradients(void **state)
 {
     (void)state;
@@ -191,6 +195,7 @@ static void test_no_rank_has_gradients(void **state)
     }
 }
 
+/* rule 12.1, 12.3, 12.4 */
 static void test_a_rank_that_refuses(void **state)
 {
     (void)state;
@@ -224,6 +229,7 @@ static void test_a_rank_that_refuses(void **state)
     }
 }
 
+/* rule 12.3 */
 static void test_unequal_scales(void **state)
 {
     (void)state;
@@ -243,6 +249,7 @@ static void test_unequal_scales(void **state)
 }
 
 /* A last-bit difference is a difference. */
+/* rule 12.3 */
 static void test_nearly_equal_scales(void **state)
 {
     (void)state;
@@ -253,6 +260,7 @@ static void test_nearly_equal_scales(void **state)
     assert_int_equal(seens[1].step, GSC_ERR_COMM);
 }
 
+/* rule 12.3, 12.4 */
 static void test_a_failing_collective(void **state)
 {
     (void)state;
@@ -292,6 +300,7 @@ static void two_optimizers(fake_rank *rank)
     gsc_scaler_destroy(r.scaler);
 }
 
+/* rule 12.4 */
 static void test_nothing_counts_beside_a_refusal(void **state)
 {
     (void)state;
@@ -334,6 +343,7 @@ static void recover(fake_rank *rank)
     gsc_scaler_destroy(r.scaler);
 }
 
+/* rule 12.5 */
 static void test_update_to_starts_afresh(void **state)
 {
     (void)state;
@@ -361,6 +371,7 @@ static void late(fake_rank *rank)
     one_iteration(rank);
 }
 
+/* rule 12.2, case 86 */
 static void test_a_late_rank(void **state)
 {
     (void)state;
@@ -380,6 +391,7 @@ static int failing_alone(void *self, DLTensor *values, void *stream)
     return -1;
 }
 
+/* rule 12.1 */
 static void test_calls_out_of_order_enter_no_collective(void **state)
 {
     (void)state;

@@ -85,6 +85,7 @@ static void assert_near(double actual, double expected)
         fail_msg("%.17g instead of %.17g", actual, expected);
 }
 
+/* rule 12.6 */
 static void test_sharded_norms_add_up(void **state)
 {
     (void)state;
@@ -113,6 +114,7 @@ static void test_sharded_norms_add_up(void **state)
     }
 }
 
+/* rule 12.6 */
 static void test_replicated_norms_do_not(void **state)
 {
     (void)state;
@@ -129,6 +131,7 @@ static void test_replicated_norms_do_not(void **state)
     }
 }
 
+/* rule 12.6 */
 static void test_number_of_collectives(void **state)
 {
     (void)state;
@@ -151,6 +154,7 @@ static void test_number_of_collectives(void **state)
     }
 }
 
+/* rule 12.6 */
 static void test_a_rank_without_gradients_adds_nothing(void **state)
 {
     (void)state;
@@ -169,6 +173,7 @@ static void test_a_rank_without_gradients_adds_nothing(void **state)
 }
 
 /* Squares that over- or underflow a double, on both ranks or on one. */
+/* rule 12.6 */
 static void test_extreme_shards(void **state)
 {
     (void)state;
@@ -198,6 +203,7 @@ static void test_extreme_shards(void **state)
     }
 }
 
+/* rule 12.6 */
 static void test_an_overflow_on_one_rank_clips_nothing(void **state)
 {
     (void)state;
@@ -218,6 +224,7 @@ static void test_an_overflow_on_one_rank_clips_nothing(void **state)
 }
 
 /* A rank that refuses at the clip enters the sum with NaN: the other does not wait, and clips nothing. */
+/* rule 12.6 */
 static void test_a_rank_that_refuses_at_the_clip(void **state)
 {
     (void)state;

@@ -59,6 +59,7 @@ static void assert_refused(refusal *t, gsc_status status, const char *word)
     rig_stop(&t->r);
 }
 
+/* rule 5.1, 5.2, case 71, conformance L */
 static void test_float16_names_the_parameter(void **state)
 {
     (void)state;
@@ -72,6 +73,7 @@ static void test_float16_names_the_parameter(void **state)
     assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
 }
 
+/* rule 5.2, case 71 */
 static void test_float16_where_allowed(void **state)
 {
     (void)state;
@@ -87,6 +89,7 @@ static void test_float16_where_allowed(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 5.3, case 75 */
 static void test_complex_is_unsupported(void **state)
 {
     (void)state;
@@ -98,6 +101,7 @@ static void test_complex_is_unsupported(void **state)
     }
 }
 
+/* rule 5.1, 5.4 */
 static void test_other_dtypes_and_lanes(void **state)
 {
     (void)state;
@@ -138,6 +142,7 @@ static void test_other_dtypes_and_lanes(void **state)
     }
 }
 
+/* rule 5.5 */
 static void test_self_overlapping_strides(void **state)
 {
     (void)state;
@@ -154,6 +159,7 @@ static void test_self_overlapping_strides(void **state)
     }
 }
 
+/* rule 5.5 */
 static void test_odd_strides_that_reach_nothing_twice(void **state)
 {
     (void)state;
@@ -178,6 +184,7 @@ static void test_odd_strides_that_reach_nothing_twice(void **state)
     }
 }
 
+/* rule 5.6, 17.1, case 80 */
 static void test_device_not_served(void **state)
 {
     (void)state;
@@ -190,6 +197,7 @@ static void test_device_not_served(void **state)
     }
 }
 
+/* rule 5.4 */
 static void test_malformed_tensors(void **state)
 {
     (void)state;
@@ -221,6 +229,7 @@ static void test_malformed_tensors(void **state)
     assert_refused(&t, GSC_ERR_VALUE, "fc.bias");
 }
 
+/* rule 5.2 */
 static void test_an_unnamed_gradient_is_named_by_its_index(void **state)
 {
     (void)state;
@@ -235,6 +244,7 @@ static void test_an_unnamed_gradient_is_named_by_its_index(void **state)
     rig_stop(&t.r);
 }
 
+/* rule 5.7, case 37 */
 static void test_absent_and_empty_are_passed_over(void **state)
 {
     (void)state;
@@ -261,6 +271,7 @@ static void test_absent_and_empty_are_passed_over(void **state)
     rig_stop(&r);
 }
 
+/* rule 5.7 */
 static void test_empty_gradients_do_not_count_as_checked(void **state)
 {
     (void)state;
@@ -282,6 +293,7 @@ static void test_empty_gradients_do_not_count_as_checked(void **state)
 }
 
 /* A sparse gradient is handed over as its values. */
+/* rule 5.9, case 76, conformance K */
 static void test_values_of_a_sparse_gradient(void **state)
 {
     (void)state;

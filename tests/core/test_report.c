@@ -22,6 +22,7 @@ static size_t overflows(const rig *r, gsc_overflow *out, size_t capacity)
     return gsc_scaler_overflows(r->scaler, &r->optimizer.base, out, capacity);
 }
 
+/* rule 13.2, case 101 */
 static void test_index_name_counts_and_first_element(void **state)
 {
     (void)state;
@@ -42,6 +43,7 @@ static void test_index_name_counts_and_first_element(void **state)
     }
 }
 
+/* rule 13.1 */
 static void test_none_while_finite(void **state)
 {
     (void)state;
@@ -52,6 +54,7 @@ static void test_none_while_finite(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.2 */
 static void test_several_gradients_and_a_small_array(void **state)
 {
     (void)state;
@@ -78,6 +81,7 @@ static void test_several_gradients_and_a_small_array(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.2 */
 static void test_the_name_is_a_copy(void **state)
 {
     (void)state;
@@ -96,6 +100,7 @@ static void test_the_name_is_a_copy(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.2 */
 static void test_it_is_of_the_last_overflow(void **state)
 {
     (void)state;
@@ -116,6 +121,7 @@ static void test_it_is_of_the_last_overflow(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.2 */
 static void test_each_optimizer_has_its_own(void **state)
 {
     (void)state;
@@ -136,6 +142,7 @@ static void test_each_optimizer_has_its_own(void **state)
     rig_stop(&b);
 }
 
+/* rule 13.2 */
 static void test_what_only_the_division_makes_infinite(void **state)
 {
     (void)state;
@@ -156,6 +163,7 @@ static void test_what_only_the_division_makes_infinite(void **state)
     }
 }
 
+/* rule 13.2 */
 static void test_first_index_is_row_major(void **state)
 {
     (void)state;
@@ -176,6 +184,7 @@ static void test_first_index_is_row_major(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.2 */
 static void test_each_dtype_is_counted(void **state)
 {
     (void)state;
@@ -199,6 +208,7 @@ static void test_each_dtype_is_counted(void **state)
 }
 
 /* So large that several threads read it. */
+/* rule 13.2 */
 static void test_a_large_gradient(void **state)
 {
     (void)state;
@@ -216,6 +226,7 @@ static void test_a_large_gradient(void **state)
     rig_stop(&r);
 }
 
+/* rule 13.2 */
 static void test_recorded_by_the_caller(void **state)
 {
     (void)state;

@@ -6,6 +6,7 @@
 #include "layouts.h"
 #include "rig.h"
 
+/* rule 3.1, 3.2, conformance B */
 static void test_each_pair_of_dtypes(void **state)
 {
     (void)state;
@@ -50,6 +51,7 @@ static void test_each_pair_of_dtypes(void **state)
     }
 }
 
+/* rule 3.1 */
 static void test_float32_product_is_rounded_once(void **state)
 {
     (void)state;
@@ -62,6 +64,7 @@ static void test_float32_product_is_rounded_once(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.2 */
 static void test_other_pairs_are_refused(void **state)
 {
     (void)state;
@@ -92,6 +95,7 @@ static void test_other_pairs_are_refused(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.5 */
 static void test_shapes_must_agree(void **state)
 {
     (void)state;
@@ -123,6 +127,7 @@ static void test_shapes_must_agree(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.5 */
 static void test_overlap(void **state)
 {
     (void)state;
@@ -160,6 +165,7 @@ static void test_overlap(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.5 */
 static void test_strides_and_offset(void **state)
 {
     (void)state;
@@ -182,6 +188,7 @@ static void test_strides_and_offset(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.5 */
 static void test_empty_and_zero_dimensional(void **state)
 {
     (void)state;
@@ -196,6 +203,7 @@ static void test_empty_and_zero_dimensional(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.1 */
 static void test_special_values(void **state)
 {
     (void)state;
@@ -213,6 +221,7 @@ static void test_special_values(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.3, conformance B */
 static void test_list_is_checked_before_any_is_written(void **state)
 {
     (void)state;
@@ -239,6 +248,7 @@ static void test_list_is_checked_before_any_is_written(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.5 */
 static void test_view_always_holds_the_scale(void **state)
 {
     (void)state;
@@ -266,6 +276,7 @@ static void test_view_always_holds_the_scale(void **state)
     rig_stop(&r);
 }
 
+/* rule 3.5 */
 static void test_refusals_leave_the_output(void **state)
 {
     (void)state;
@@ -287,6 +298,7 @@ static void test_refusals_leave_the_output(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.4, case 34 */
 static void test_nothing_is_initialised_lazily(void **state)
 {
     (void)state;
@@ -380,6 +392,7 @@ static void scale_every_length(gsc_scaler *scaler, DLDataType in_dtype, DLDataTy
         free(memory[i]);
 }
 
+/* rule 3.1, section 5.2 */
 static void test_every_length_on_every_number_of_threads(void **state)
 {
     (void)state;
@@ -397,6 +410,7 @@ static void test_every_length_on_every_number_of_threads(void **state)
 }
 
 /* Backwards into every second element, on several threads. */
+/* rule 3.5 */
 static void test_strides_of_every_pair(void **state)
 {
     (void)state;
@@ -429,6 +443,7 @@ static void test_strides_of_every_pair(void **state)
 }
 
 /* NaNs become quiet and keep their payload, alone and among many; with scale 1 and one dtype every bit stays. */
+/* rule 3.1 */
 static void test_signalling_nans(void **state)
 {
     (void)state;

@@ -22,6 +22,7 @@ static gsc_status make(rig *r, call which)
     }
 }
 
+/* rule 6.1, 6.2, 6.3, conformance P */
 static void test_every_call_in_every_stage(void **state)
 {
     (void)state;
@@ -90,6 +91,7 @@ static void test_every_call_in_every_stage(void **state)
     }
 }
 
+/* rule 6.2 */
 static void test_messages_say_what_was_called(void **state)
 {
     (void)state;
@@ -107,6 +109,7 @@ static void test_messages_say_what_was_called(void **state)
     rig_stop(&r);
 }
 
+/* rule 6.1 */
 static void test_an_unknown_optimizer_is_ready(void **state)
 {
     (void)state;
@@ -121,6 +124,7 @@ static void test_an_unknown_optimizer_is_ready(void **state)
     rig_stop(&r);
 }
 
+/* rule 6.1 */
 static void test_stages_are_per_optimizer_and_update_resets_all(void **state)
 {
     (void)state;
@@ -152,6 +156,7 @@ static double closure_value(void *ctx)
     return 42;
 }
 
+/* rule 6.4, case 43 */
 static void test_closure_is_refused_while_enabled(void **state)
 {
     (void)state;
@@ -174,6 +179,7 @@ static void test_closure_is_refused_while_enabled(void **state)
     }
 }
 
+/* rule 6.5 */
 static void test_a_failing_step_leaves_unscaled(void **state)
 {
     (void)state;
@@ -193,6 +199,7 @@ static void test_a_failing_step_leaves_unscaled(void **state)
     rig_stop(&r);
 }
 
+/* rule 6.6 */
 static void test_a_failing_scaled_step_leaves_ready(void **state)
 {
     (void)state;
@@ -211,6 +218,7 @@ static void test_a_failing_scaled_step_leaves_ready(void **state)
     rig_stop(&r);
 }
 
+/* rule 6.7 */
 static void test_what_a_failed_step_checked_still_counts(void **state)
 {
     (void)state;
@@ -230,6 +238,7 @@ static void test_what_a_failed_step_checked_still_counts(void **state)
     }
 }
 
+/* rule 6.7 */
 static void test_rearm_keeps_an_overflow(void **state)
 {
     (void)state;
@@ -246,6 +255,7 @@ static void test_rearm_keeps_an_overflow(void **state)
     rig_stop(&r);
 }
 
+/* rule 6.7 */
 static void test_rearm_counts_one_iteration(void **state)
 {
     (void)state;
@@ -259,6 +269,7 @@ static void test_rearm_counts_one_iteration(void **state)
     rig_stop(&r);
 }
 
+/* rule 6.7 */
 static void test_forget_keeps_the_overflow(void **state)
 {
     (void)state;
@@ -278,6 +289,7 @@ static void test_forget_keeps_the_overflow(void **state)
     rig_stop(&r);
 }
 
+/* rule 6.1 */
 static void test_many_optimizers(void **state)
 {
     (void)state;

@@ -4,6 +4,7 @@
 
 #include "rig.h"
 
+/* rule 1.5, case 91, 92 */
 static void test_every_field_is_saved(void **state)
 {
     (void)state;
@@ -40,6 +41,7 @@ static void test_every_field_is_saved(void **state)
 
 static bool overflows_at(int i) { return i % 7 == 3 || i % 11 == 5 || i % 11 == 6; }
 
+/* case 91, 92 */
 static void test_resume_continues_bit_for_bit(void **state)
 {
     (void)state;
@@ -67,6 +69,7 @@ static void test_resume_continues_bit_for_bit(void **state)
     }
 }
 
+/* case 96 */
 static void test_load_replaces_everything(void **state)
 {
     (void)state;
@@ -85,6 +88,7 @@ static void test_load_replaces_everything(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 11.6, case 96 */
 static void test_zero_limits_and_hysteresis_keep_the_own(void **state)
 {
     (void)state;
@@ -114,6 +118,7 @@ static void test_zero_limits_and_hysteresis_keep_the_own(void **state)
     rig_stop(&r);
 }
 
+/* rule 1.1, 1.5, 11.6, conformance F */
 static void test_a_wrong_field_loads_nothing(void **state)
 {
     (void)state;
@@ -172,6 +177,7 @@ static void test_a_wrong_field_loads_nothing(void **state)
     }
 }
 
+/* rule 11.5, case 94 */
 static void test_an_empty_state_into_an_enabled_scaler(void **state)
 {
     (void)state;
@@ -184,6 +190,7 @@ static void test_an_empty_state_into_an_enabled_scaler(void **state)
     rig_stop(&r);
 }
 
+/* rule 11.6, case 98 */
 static void test_refused_while_an_iteration_is_open(void **state)
 {
     (void)state;
@@ -203,6 +210,7 @@ static void test_refused_while_an_iteration_is_open(void **state)
     rig_stop(&r);
 }
 
+/* rule 1.2 */
 static void test_loaded_numbers_are_rounded_to_float(void **state)
 {
     (void)state;
@@ -215,6 +223,7 @@ static void test_loaded_numbers_are_rounded_to_float(void **state)
     rig_stop(&r);
 }
 
+/* case 98 */
 static void test_saving_changes_nothing(void **state)
 {
     (void)state;
@@ -229,6 +238,7 @@ static void test_saving_changes_nothing(void **state)
     rig_stop(&r);
 }
 
+/* rule 15.1, case 98 */
 static void test_two_scalers_are_independent(void **state)
 {
     (void)state;

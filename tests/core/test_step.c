@@ -4,6 +4,7 @@
 
 #include "rig.h"
 
+/* rule 1.5, 6.3, 7.3, conformance D */
 static void test_a_clean_step(void **state)
 {
     (void)state;
@@ -28,6 +29,7 @@ static void test_a_clean_step(void **state)
     rig_stop(&r);
 }
 
+/* rule 7.3 */
 static void test_without_a_value(void **state)
 {
     (void)state;
@@ -40,6 +42,7 @@ static void test_without_a_value(void **state)
 }
 
 /* Parameters, gradients of the fused path and optimizer state stay bitwise; the step is not called. */
+/* rule 7.1, case 50, 51, conformance D */
 static void test_an_overflow_skips_the_step(void **state)
 {
     (void)state;
@@ -73,6 +76,7 @@ static void test_an_overflow_skips_the_step(void **state)
     }
 }
 
+/* rule 7.1, case 40 */
 static void test_only_the_optimizer_that_overflowed_skips(void **state)
 {
     (void)state;
@@ -99,6 +103,7 @@ static void test_only_the_optimizer_that_overflowed_skips(void **state)
     }
 }
 
+/* rule 7.2 */
 static void test_without_gradients_the_step_is_called(void **state)
 {
     (void)state;
@@ -118,6 +123,7 @@ static void test_without_gradients_the_step_is_called(void **state)
     }
 }
 
+/* rule 7.4, case 27 */
 static void test_gradients_are_not_looked_at_again(void **state)
 {
     (void)state;
@@ -136,6 +142,7 @@ static void test_gradients_are_not_looked_at_again(void **state)
     rig_stop(&r);
 }
 
+/* rule 7.1 */
 static void test_an_overflow_stays_one_when_the_gradient_is_mended(void **state)
 {
     (void)state;
@@ -151,6 +158,7 @@ static void test_an_overflow_stays_one_when_the_gradient_is_mended(void **state)
     rig_stop(&r);
 }
 
+/* rule 7.3 */
 static void test_args_are_passed_on(void **state)
 {
     (void)state;
@@ -167,6 +175,7 @@ static void test_args_are_passed_on(void **state)
     }
 }
 
+/* rule 7.5 */
 static void test_the_fused_path_multiplies_on_the_fly(void **state)
 {
     (void)state;
@@ -196,6 +205,7 @@ static void test_the_fused_path_multiplies_on_the_fly(void **state)
     rig_stop(&r);
 }
 
+/* rule 7.5, case 51 */
 static void test_the_fused_path_after_unscale_divides_no_more(void **state)
 {
     (void)state;
@@ -210,6 +220,7 @@ static void test_the_fused_path_after_unscale_divides_no_more(void **state)
     rig_stop(&r);
 }
 
+/* rule 7.6, case 51 */
 static void test_the_fused_path_equals_the_plain_one_to_rounding(void **state)
 {
     (void)state;
@@ -245,6 +256,7 @@ static void test_the_fused_path_equals_the_plain_one_to_rounding(void **state)
     }
 }
 
+/* rule 7.7 */
 static void test_clipping_as_part_of_the_step(void **state)
 {
     (void)state;
@@ -273,6 +285,7 @@ static void test_clipping_as_part_of_the_step(void **state)
     }
 }
 
+/* rule 7.7 */
 static void test_norm_types_of_the_step(void **state)
 {
     (void)state;
@@ -297,6 +310,7 @@ static void test_norm_types_of_the_step(void **state)
     }
 }
 
+/* rule 7.7 */
 static void test_overflow_and_clip_norm(void **state)
 {
     (void)state;
@@ -317,6 +331,7 @@ static void test_overflow_and_clip_norm(void **state)
     }
 }
 
+/* rule 1.5, 7.7 */
 static void test_wrong_args_are_refused(void **state)
 {
     (void)state;
@@ -345,6 +360,7 @@ static void test_wrong_args_are_refused(void **state)
     rig_stop(&r);
 }
 
+/* rule 7.3 */
 static void test_result_is_of_the_last_step(void **state)
 {
     (void)state;
@@ -375,6 +391,7 @@ static void test_result_is_of_the_last_step(void **state)
     rig_stop(&r);
 }
 
+/* rule 7.3 */
 static void test_max_abs_of_each_dtype(void **state)
 {
     (void)state;

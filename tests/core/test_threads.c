@@ -43,6 +43,7 @@ static void *train(void *argument)
     return NULL;
 }
 
+/* rule 15.1, 15.2 */
 static void test_two_scalers_in_two_threads(void **state)
 {
     (void)state;
@@ -83,6 +84,7 @@ static void *iterate_once(void *argument)
                : NULL;
 }
 
+/* rule 15.1 */
 static void test_a_scaler_may_change_its_thread(void **state)
 {
     (void)state;
@@ -116,6 +118,7 @@ static void counting_loop(void *host, size_t count, gsc_task *task, void *ctx)
 }
 
 /* Rule 15: waking a thread costs more than some ten thousand elements, in one tensor or in a thousand. */
+/* rule 15.5 */
 static void test_little_work_asks_no_thread(void **state)
 {
     (void)state;

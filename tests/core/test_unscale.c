@@ -4,6 +4,7 @@
 
 #include "rig.h"
 
+/* rule 4.1, 4.2, case 14, 74, conformance L */
 static void test_exact_numbers(void **state)
 {
     (void)state;
@@ -64,6 +65,7 @@ static void test_exact_numbers(void **state)
 }
 
 /* Bit patterns that a multiplication, a NaN quieting or a flush would change. */
+/* rule 4.3, case 73 */
 static void test_scale_one_leaves_every_bit(void **state)
 {
     (void)state;
@@ -95,6 +97,7 @@ static void test_scale_one_leaves_every_bit(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 4.4 */
 static void test_every_element_is_processed(void **state)
 {
     (void)state;
@@ -122,6 +125,7 @@ static void test_every_element_is_processed(void **state)
     rig_stop(&r);
 }
 
+/* rule 4.5, 4.6 */
 static void test_one_bad_element_anywhere_is_found(void **state)
 {
     (void)state;
@@ -159,6 +163,7 @@ static void test_one_bad_element_anywhere_is_found(void **state)
 }
 
 /* The greatest finite values are no overflow; what the division or the narrowing makes infinite is. */
+/* rule 4.5, 7.5, case 74, conformance C */
 static void test_verdict_is_on_the_result(void **state)
 {
     (void)state;
@@ -208,6 +213,7 @@ static void test_verdict_is_on_the_result(void **state)
     }
 }
 
+/* rule 4.2, conformance C */
 static void test_strided_views(void **state)
 {
     (void)state;
@@ -250,6 +256,7 @@ static void test_strided_views(void **state)
     rig_stop(&r);
 }
 
+/* rule 4.2 */
 static void test_byte_offsets(void **state)
 {
     (void)state;
@@ -273,6 +280,7 @@ static void test_byte_offsets(void **state)
     }
 }
 
+/* rule 5.8 */
 static void test_identical_views_are_processed_once(void **state)
 {
     (void)state;
@@ -292,6 +300,7 @@ static void test_identical_views_are_processed_once(void **state)
     rig_stop(&r);
 }
 
+/* rule 4.2, section 5.2 */
 static void test_every_thread_count_gives_the_same_bits(void **state)
 {
     (void)state;

@@ -12,6 +12,7 @@ static void expect_schedule(rig *r, double scale, int64_t tracker)
     assert_int_equal(state.growth_tracker, tracker);
 }
 
+/* rule 8.1, 8.2 */
 static void test_growth_and_backoff(void **state)
 {
     (void)state;
@@ -32,6 +33,7 @@ static void test_growth_and_backoff(void **state)
 }
 
 /* The scale changes at update, not before. */
+/* rule 8.2, case 66 */
 static void test_the_scale_is_frozen_until_update(void **state)
 {
     (void)state;
@@ -49,6 +51,7 @@ static void test_the_scale_is_frozen_until_update(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.5, conformance P */
 static void test_nothing_recorded(void **state)
 {
     (void)state;
@@ -65,6 +68,7 @@ static void test_nothing_recorded(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.2 */
 static void test_unscale_alone_counts(void **state)
 {
     (void)state;
@@ -81,6 +85,7 @@ static void test_unscale_alone_counts(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.4 */
 static void test_without_gradients_nothing_moves(void **state)
 {
     (void)state;
@@ -97,6 +102,7 @@ static void test_without_gradients_nothing_moves(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.4 */
 static void test_skipped_by_the_user(void **state)
 {
     (void)state;
@@ -123,6 +129,7 @@ static void test_skipped_by_the_user(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.4 */
 static void test_a_gradless_optimizer_beside_another(void **state)
 {
     (void)state;
@@ -144,6 +151,7 @@ static void test_a_gradless_optimizer_beside_another(void **state)
     rig_stop(&b);
 }
 
+/* rule 8.2 */
 static void test_record(void **state)
 {
     (void)state;
@@ -165,6 +173,7 @@ static void test_record(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.2, conformance E */
 static void test_tracker_at_or_past_the_interval(void **state)
 {
     (void)state;
@@ -180,6 +189,7 @@ static void test_tracker_at_or_past_the_interval(void **state)
     rig_stop(&r);
 }
 
+/* rule 2.2 */
 static void test_tracker_is_64_bits_wide(void **state)
 {
     (void)state;
@@ -197,6 +207,7 @@ static void test_tracker_is_64_bits_wide(void **state)
 }
 
 /* scale x factor in double, rounded once: the float32 product of a float32 factor would differ in most of these. */
+/* rule 2.3 */
 static void test_arithmetic_of_the_scale(void **state)
 {
     (void)state;
@@ -230,6 +241,7 @@ static void test_arithmetic_of_the_scale(void **state)
     }
 }
 
+/* rule 2.1 */
 static void test_every_value_of_the_walk_is_a_float(void **state)
 {
     (void)state;
@@ -248,6 +260,7 @@ static void test_every_value_of_the_walk_is_a_float(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.1, 13.5 */
 static void test_backoff_stops_at_min_scale(void **state)
 {
     (void)state;
@@ -266,6 +279,7 @@ static void test_backoff_stops_at_min_scale(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.1, case 1 */
 static void test_the_default_floor_keeps_the_reciprocal_finite(void **state)
 {
     (void)state;
@@ -280,6 +294,7 @@ static void test_the_default_floor_keeps_the_reciprocal_finite(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.3, case 5, conformance E */
 static void test_growth_past_a_limit_leaves_the_scale(void **state)
 {
     (void)state;
@@ -309,6 +324,7 @@ static void test_growth_past_a_limit_leaves_the_scale(void **state)
     }
 }
 
+/* rule 8.3, case 4 */
 static void test_zero_gradients_never_make_the_scale_infinite(void **state)
 {
     (void)state;
@@ -321,6 +337,7 @@ static void test_zero_gradients_never_make_the_scale_infinite(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.6 */
 static void test_update_to(void **state)
 {
     (void)state;
@@ -344,6 +361,7 @@ static void test_update_to(void **state)
     rig_stop(&r);
 }
 
+/* rule 1.1, 8.6 */
 static void test_a_refused_update_to_changes_nothing(void **state)
 {
     (void)state;
@@ -357,6 +375,7 @@ static void test_a_refused_update_to_changes_nothing(void **state)
     rig_stop(&r);
 }
 
+/* rule 8.6, conformance E */
 static void test_update_to_tensor(void **state)
 {
     (void)state;
@@ -405,6 +424,7 @@ static void test_update_to_tensor(void **state)
     rig_stop(&r);
 }
 
+/* rule 1.5 */
 static void test_counters(void **state)
 {
     (void)state;

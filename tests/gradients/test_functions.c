@@ -141,6 +141,7 @@ static void test_check(void **state)
     assert_false(found_inf);
 }
 
+/* rule 14.1 */
 static void test_norms(void **state)
 {
     (void)state;
@@ -198,6 +199,7 @@ static void test_clip_norm(void **state)
         expect_error(GSC_ERR_VALUE, gsc_clip_grad_norm(grads, 2, bad[i], 2, &norm), "gsc_clip_grad_norm: max_norm is");
 }
 
+/* rule 14.1 */
 static void test_clip_norm_of_extremes(void **state)
 {
     (void)state;
@@ -272,6 +274,7 @@ static void test_strided(void **state)
     assert_true(norm == 6);
 }
 
+/* section 3.1 */
 static void test_statistics(void **state)
 {
     (void)state;
@@ -296,6 +299,7 @@ static void test_statistics(void **state)
         assert_int_equal(stats.reserved[i], 0);
 }
 
+/* section 3.1 */
 static void test_statistics_of_other_dtypes(void **state)
 {
     (void)state;
@@ -364,6 +368,7 @@ static void count_obviously(const DLTensor *tensor, size_t count, gsc_grad_stats
     }
 }
 
+/* section 3.1 */
 static void test_statistics_of_every_length(void **state)
 {
     (void)state;
@@ -398,6 +403,7 @@ static void test_statistics_of_every_length(void **state)
 }
 
 /* Each alone, so that nothing else in its block says how to look at it. */
+/* section 3.1 */
 static void test_statistics_at_the_borders(void **state)
 {
     (void)state;
@@ -423,6 +429,7 @@ static void test_statistics_at_the_borders(void **state)
         }
 }
 
+/* section 5.4 */
 static void test_isa_is_one_that_is_known(void **state)
 {
     (void)state;
@@ -438,6 +445,7 @@ static void test_isa_is_one_that_is_known(void **state)
 }
 
 /* Lists of every length in falling order of their addresses: what takes the table of duplicates. */
+/* rule 5.8 */
 static void test_any_number_in_any_order(void **state)
 {
     (void)state;
@@ -457,6 +465,7 @@ static void test_any_number_in_any_order(void **state)
 }
 
 /* Two views that begin at one element, with as many elements and the same strides, but other ones. */
+/* rule 5.8 */
 static void test_views_that_only_begin_alike(void **state)
 {
     (void)state;

@@ -106,6 +106,7 @@ static double unscale_reference(zoo *z, double r)
 
 static const int32_t thread_counts[] = {1, 2, 3, 8};
 
+/* section 5.2 */
 static void test_unscale_of_everything(void **state)
 {
     (void)state;
@@ -134,6 +135,7 @@ static void test_unscale_of_everything(void **state)
     gsc__kernels_select(gsc__kernels_present(0)->isa);
 }
 
+/* section 5.2 */
 static void test_norm_has_the_same_bits_everywhere(void **state)
 {
     (void)state;
@@ -162,6 +164,7 @@ static void test_norm_has_the_same_bits_everywhere(void **state)
     gsc__kernels_select(gsc__kernels_present(0)->isa);
 }
 
+/* section 5.2 */
 static void test_one_leaves_every_bit(void **state)
 {
     (void)state;
@@ -208,6 +211,7 @@ static void test_what_a_finding_says(void **state)
     gsc__gradlist_free(&list);
 }
 
+/* rule 5.8 */
 static void test_duplicates_are_processed_once(void **state)
 {
     (void)state;
@@ -234,6 +238,7 @@ static void test_duplicates_are_processed_once(void **state)
     gsc__gradlist_free(&list);
 }
 
+/* rule 5.8 */
 static void test_many_duplicates(void **state)
 {
     (void)state;
@@ -288,6 +293,7 @@ static size_t finish_with(gsc__gradlist *list, float *data, const int (*views)[2
 }
 
 /* What was proved about the last list may be used, but only as far as it reaches. */
+/* rule 5.8, 15.6 */
 static void test_duplicates_in_lists_one_after_another(void **state)
 {
     (void)state;
@@ -319,6 +325,7 @@ static void test_duplicates_in_lists_one_after_another(void **state)
 }
 
 /* The same descriptors with other contents are other tensors. */
+/* rule 15.6 */
 static void test_changed_descriptors_are_noticed(void **state)
 {
     (void)state;
@@ -367,6 +374,7 @@ static void test_changed_descriptors_are_noticed(void **state)
 }
 
 /* The same with more tensors than fit without an allocation. */
+/* rule 5.8 */
 static void test_duplicates_in_long_lists(void **state)
 {
     (void)state;

@@ -72,6 +72,7 @@ static void test_one_element(void **state)
     }
 }
 
+/* rule 14.1 */
 static void test_accuracy(void **state)
 {
     (void)state;
@@ -93,6 +94,7 @@ static void test_accuracy(void **state)
 }
 
 /* Ordinary, tiny and huge blocks in one list: none may drown or spoil the others. */
+/* rule 14.1 */
 static void test_mixed_magnitudes(void **state)
 {
     (void)state;
@@ -123,6 +125,7 @@ static void test_mixed_magnitudes(void **state)
     free(data);
 }
 
+/* rule 14.1 */
 static void test_not_finite(void **state)
 {
     (void)state;
@@ -197,6 +200,7 @@ static void test_tiny_powers(void **state)
     }
 }
 
+/* rule 14.1 */
 static void test_huge_powers(void **state)
 {
     (void)state;

@@ -102,6 +102,7 @@ static void fill_elements(gsc__kind kind, unsigned char *data, size_t n, filling
     }
 }
 
+/* section 5.1 */
 static void test_kernels_at_every_length_and_start(void **state)
 {
     (void)state;
@@ -355,12 +356,14 @@ static void compare_operations(bool finite)
     assert_true(gsc__kernels_select(gsc__kernels_present(0)->isa));
 }
 
+/* section 5.2 */
 static void test_calls_on_ordinary_elements(void **state)
 {
     (void)state;
     compare_operations(true);
 }
 
+/* section 5.2 */
 static void test_calls_on_any_bits(void **state)
 {
     (void)state;
@@ -376,6 +379,7 @@ static void note_tasks(void *host, size_t count, gsc_task *task, void *ctx)
         task(ctx, i);
 }
 
+/* rule 15.5 */
 static void test_calls_split_their_work(void **state)
 {
     (void)state;
@@ -415,6 +419,7 @@ static void meet(void *ctx, size_t index)
     pthread_mutex_unlock(&m->lock);
 }
 
+/* rule 15.5 */
 static void test_so_many_threads_take_part(void **state)
 {
     (void)state;

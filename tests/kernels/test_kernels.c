@@ -281,6 +281,7 @@ static double factor_for(const kernel *k, size_t which)
                : factors[which % FACTORS];
 }
 
+/* section 5.1 */
 static void test_every_length_and_start(void **state)
 {
     (void)state;
@@ -292,6 +293,7 @@ static void test_every_length_and_start(void **state)
                     compare(table, &kernels[k], n, start, factor_for(&kernels[k], n + start), (n + start) % 2 == 0);
 }
 
+/* section 5.1 */
 static void test_long_runs(void **state)
 {
     (void)state;
@@ -304,6 +306,7 @@ static void test_long_runs(void **state)
             }
 }
 
+/* section 5.1 */
 static void test_all_16_bit_patterns(void **state)
 {
     (void)state;
@@ -324,6 +327,7 @@ static void test_all_16_bit_patterns(void **state)
 }
 
 /* Tails, maxima and partials must not leak from one run to the next. */
+/* section 5.1 */
 static void test_many_runs_in_one_call(void **state)
 {
     (void)state;
@@ -350,6 +354,7 @@ static void test_many_runs_in_one_call(void **state)
         }
 }
 
+/* section 5.4 */
 static void test_choice(void **state)
 {
     (void)state;

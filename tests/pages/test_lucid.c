@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each sentence of the lucid.amp.GradScaler page that states a behaviour, as a test. docs/pages.md lists which is
- * where; test_page_lucid_dtypes.c has those about dtypes. */
+/* Each sentence of the lucid.amp.GradScaler page that states a behaviour, as a test. The numbers are those of
+ * tests/coverage.tsv; test_lucid_dtypes.c has the sentences about dtypes. */
 #include "page_helpers.h"
 
 /* ---- the signature and the parameters ---- */
 
 /* "GradScaler(init_scale = 2.0 ** 16, growth_factor = 2.0, backoff_factor = 0.5, growth_interval = 2000,
  * enabled = True)" */
+/* page lucid 1 */
 static void defaults_are_those_of_the_signature(void **state)
 {
     (void)state;
@@ -21,6 +22,7 @@ static void defaults_are_those_of_the_signature(void **state)
 
 /* "growth_factor: must be > 1.0", "backoff_factor: must be in (0, 1)"; init_scale and growth_interval are checked too
  */
+/* page lucid 8 */
 static void parameters_out_of_range_are_refused(void **state)
 {
     (void)state;
@@ -54,6 +56,7 @@ static void parameters_out_of_range_are_refused(void **state)
 }
 
 /* "init_scale: initial loss scaling factor applied by scale" */
+/* page lucid 7 */
 static void init_scale_is_what_scale_applies(void **state)
 {
     (void)state;
@@ -68,6 +71,7 @@ static void init_scale_is_what_scale_applies(void **state)
 
 /* "enabled = False: a transparent pass-through: scale returns its input unchanged, step calls the optimizer directly,
  * and update is a no-op" */
+/* page lucid 9 */
 static void disabled_passes_through(void **state)
 {
     (void)state;
@@ -97,6 +101,7 @@ static void disabled_passes_through(void **state)
 
 /* "fp16's narrow range causes small gradients to underflow to zero; GradScaler works around this by multiplying the
  * loss by a large constant s before backpropagation": a gradient that float16 loses survives the trip when scaled */
+/* page lucid 2 */
 static void scaling_saves_a_gradient_that_fp16_loses(void **state)
 {
     (void)state;
@@ -113,6 +118,7 @@ static void scaling_saves_a_gradient_that_fp16_loses(void **state)
 
 /* "before the optimizer step the gradients are unscaled by 1/s in fp32, so the update is mathematically equivalent to
  * ordinary training": with a power of two, bit for bit */
+/* page lucid 3, 10, 37 */
 static void the_update_equals_ordinary_training(void **state)
 {
     (void)state;
@@ -134,6 +140,7 @@ static void the_update_equals_ordinary_training(void **state)
 }
 
 /* "overflow detected: the step is skipped and s is multiplied by backoff_factor", for inf, -inf and NaN */
+/* page lucid 4, 23 */
 static void overflow_skips_the_step_and_backs_off(void **state)
 {
     (void)state;
@@ -151,6 +158,7 @@ static void overflow_skips_the_step_and_backs_off(void **state)
 
 /* "no overflow for growth_interval consecutive steps: s is multiplied by growth_factor": by default the 2000th clean
  * step doubles it */
+/* page lucid 5, 30 */
 static void the_2000th_clean_step_doubles_the_scale(void **state)
 {
     (void)state;
@@ -165,6 +173,7 @@ static void the_2000th_clean_step_doubles_the_scale(void **state)
 }
 
 /* "consecutive": an overflow starts the count afresh; the factors are the options' */
+/* page lucid 5 */
 static void an_overflow_restarts_the_count(void **state)
 {
     (void)state;
@@ -187,6 +196,7 @@ static void an_overflow_restarts_the_count(void **state)
 
 /* "this produces a sawtooth schedule that tracks the largest scale the current gradients can tolerate": float16
  * gradients of 1 tolerate 2^15 */
+/* page lucid 6 */
 static void the_schedule_is_a_sawtooth_below_the_largest_scale(void **state)
 {
     (void)state;
@@ -209,6 +219,7 @@ static void the_schedule_is_a_sawtooth_below_the_largest_scale(void **state)
 
 /* "call unscale_ first: the scaler remembers that the gradients are already unscaled, so the following step does not
  * divide them a second time"; what the caller does to them in between (clipping) is what the optimizer gets */
+/* page lucid 11, 22, 32 */
 static void step_does_not_divide_a_second_time(void **state)
 {
     (void)state;
@@ -225,6 +236,7 @@ static void step_does_not_divide_a_second_time(void **state)
 }
 
 /* "step: unscales the gradients if needed" */
+/* page lucid 22 */
 static void step_unscales_when_unscale_was_not_called(void **state)
 {
     (void)state;
@@ -239,6 +251,7 @@ static void step_unscales_when_unscale_was_not_called(void **state)
 
 /* "each optimizer moves through ready -> unscaled -> stepped once per iteration and update returns every optimizer to
  * ready" */
+/* page lucid 12, 31 */
 static void update_returns_every_optimizer_to_ready(void **state)
 {
     (void)state;
@@ -262,6 +275,7 @@ static void update_returns_every_optimizer_to_ready(void **state)
 }
 
 /* "calling unscale_ twice, unscale_ after step, or step twice before update raises RuntimeError"; nothing happens */
+/* page lucid 13, 27 */
 static void calls_out_of_order_are_refused(void **state)
 {
     (void)state;
@@ -288,6 +302,7 @@ static void calls_out_of_order_are_refused(void **state)
 
 /* "with several optimizers, an overflow in one optimizer's gradients skips only that optimizer's step; update backs the
  * scale off if any optimizer overflowed", whichever it was and however it was unscaled */
+/* page lucid 14 */
 static void overflow_skips_only_its_own_optimizer(void **state)
 {
     (void)state;
@@ -315,6 +330,7 @@ static void overflow_skips_only_its_own_optimizer(void **state)
 /* ---- methods ---- */
 
 /* "scale: a Tensor or list of Tensors; returns scaled tensor(s), the same structure as the input" */
+/* page lucid 21 */
 static void scale_takes_one_tensor_or_a_list(void **state)
 {
     (void)state;
@@ -338,6 +354,7 @@ static void scale_takes_one_tensor_or_a_list(void **state)
 }
 
 /* "get_scale: return the current scale factor", also where it is not a power of two */
+/* page lucid 19 */
 static void get_scale_returns_the_current_scale(void **state)
 {
     (void)state;
@@ -351,6 +368,7 @@ static void get_scale_returns_the_current_scale(void **state)
 }
 
 /* "state_dict: return serializable state", "load_state_dict: load state": the copy goes on exactly as the original */
+/* page lucid 20 */
 static void a_loaded_scaler_goes_on_as_the_saved_one(void **state)
 {
     (void)state;
@@ -381,6 +399,7 @@ static void a_loaded_scaler_goes_on_as_the_saved_one(void **state)
 static double closure(void *calls) { return ++*(int *)calls; }
 
 /* "*args, **kwargs: forwarded to optimizer.step()" */
+/* page lucid 24 */
 static void step_forwards_its_arguments(void **state)
 {
     (void)state;
@@ -394,6 +413,7 @@ static void step_forwards_its_arguments(void **state)
 }
 
 /* "closure is rejected while the scaler is enabled" (RuntimeError); disabled, it is passed through */
+/* page lucid 25, 27, page tensorplay 24 */
 static void a_closure_is_rejected_while_enabled(void **state)
 {
     (void)state;
@@ -419,6 +439,7 @@ static void a_closure_is_rejected_while_enabled(void **state)
 }
 
 /* "returns what optimizer.step() returned, or None when the step was skipped" */
+/* page lucid 26 */
 static void step_returns_what_the_optimizer_returned(void **state)
 {
     (void)state;
@@ -446,6 +467,7 @@ static void step_returns_what_the_optimizer_returned(void **state)
 }
 
 /* "update: if a scale is provided, it is set directly", also after an overflow, which then no longer counts */
+/* page lucid 29 */
 static void update_sets_a_provided_scale_directly(void **state)
 {
     (void)state;
@@ -463,6 +485,7 @@ static void update_sets_a_provided_scale_directly(void **state)
 
 /* "the scale is reduced if any optimizer's gradients overflowed *since the last update*": also those that were only
  * unscaled, and no longer in the next iteration */
+/* page lucid 30 */
 static void update_looks_at_overflows_since_the_last_update(void **state)
 {
     (void)state;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sentences of the lucid.amp.GradScaler page about the dtypes and the elements of gradients, as tests; see
- * test_page_lucid.c. */
+ * test_lucid.c. */
 #include "page_helpers.h"
 
 /* "the gradients arrive in float32; bfloat16 and float64 gradients are unscaled as well, and unscaling never changes a
  * gradient's dtype", all in one optimizer; a non-finite element is found in each */
+/* page lucid 16, 32 */
 static void float32_float64_and_bfloat16_are_unscaled(void **state)
 {
     (void)state;
@@ -34,6 +35,7 @@ static void float32_float64_and_bfloat16_are_unscaled(void **state)
 }
 
 /* "float32 and float64 gradients are unscaled in their own dtype": float64 keeps values that float32 cannot hold */
+/* page lucid 32, 37 */
 static void float64_is_unscaled_in_float64(void **state)
 {
     (void)state;
@@ -52,6 +54,7 @@ static void float64_is_unscaled_in_float64(void **state)
 
 /* "a bfloat16 gradient is cast to float32, divided there, then rounded back to bfloat16 once": every pattern, with a
  * scale whose reciprocal is not exact */
+/* page lucid 32, 36 */
 static void bfloat16_is_divided_in_float32_and_rounded_once(void **state)
 {
     (void)state;
@@ -114,6 +117,7 @@ static void assert_refused(DLDataType dtype, gsc_status expected)
 
 /* "a float16 gradient makes unscale_ and step raise ValueError. Nothing is unscaled and the optimizer's stage does not
  * change"; "keep the parameters in float32" */
+/* page lucid 17, 28, 32, 33, 38 */
 static void float16_gradients_are_refused(void **state)
 {
     (void)state;
@@ -129,6 +133,7 @@ static void float16_gradients_are_refused(void **state)
 }
 
 /* "NotImplementedError if any of the gradients is complex, again before anything is unscaled" */
+/* page lucid 28, 32, 34 */
 static void complex_gradients_are_refused(void **state)
 {
     (void)state;
@@ -137,6 +142,7 @@ static void complex_gradients_are_refused(void **state)
 
 /* "step raises ValueError / NotImplementedError if the gradients *still need unscaling*": a caller that has unscaled
  * and checked them itself may keep such gradients */
+/* page lucid 28, 32 */
 static void step_takes_any_gradient_that_is_already_unscaled(void **state)
 {
     (void)state;
@@ -154,6 +160,7 @@ static void step_takes_any_gradient_that_is_already_unscaled(void **state)
 
 /* "every gradient is divided, including those of a parameter whose gradient holds an inf / NaN (those entries stay
  * non-finite); the overflow is recorded for this optimizer and its step is skipped" */
+/* page lucid 32, 35 */
 static void every_gradient_is_divided_despite_an_overflow(void **state)
 {
     (void)state;

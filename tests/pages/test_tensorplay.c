@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each sentence of the tensorplay.GradScaler page that states a behaviour, as a test. docs/pages.md lists which is
- * where; sentences that both pages state are tested in test_page_lucid.c. */
+/* Each sentence of the tensorplay.GradScaler page that states a behaviour, as a test. The numbers are those
+ * of tests/coverage.tsv; sentences that both pages state are tested in test_lucid.c. */
 #include "page_helpers.h"
 
 /* ---- the signature and the parameters ---- */
 
 /* "GradScaler(device, init_scale = 65536.0, growth_factor = 2.0, backoff_factor = 0.5, growth_interval = 2000,
  * enabled = True)": in C the device defaults to the CPU */
+/* page tensorplay 1 */
 static void the_default_options_are_those_of_the_signature(void **state)
 {
     (void)state;
@@ -21,6 +22,7 @@ static void the_default_options_are_those_of_the_signature(void **state)
 }
 
 /* "device: device type to use": one that is not served is an error, never a scaler that silently does nothing */
+/* page tensorplay 9 */
 static void a_device_that_is_not_served_is_refused(void **state)
 {
     (void)state;
@@ -34,6 +36,7 @@ static void a_device_that_is_not_served_is_refused(void **state)
 
 /* "enabled: if False, disables gradient scaling. step() simply invokes the underlying optimizer.step(), and other
  * methods become no-ops" */
+/* page tensorplay 10 */
 static void disabled_step_invokes_the_optimizer_and_the_rest_does_nothing(void **state)
 {
     (void)state;
@@ -62,6 +65,7 @@ static void disabled_step_invokes_the_optimizer_and_the_rest_does_nothing(void *
 /* ---- the idea ---- */
 
 /* "scaler.scale(loss) multiplies a given loss by scaler's current scale factor": current, also after it changed */
+/* page tensorplay 2 */
 static void scale_multiplies_by_the_current_scale(void **state)
 {
     (void)state;
@@ -80,6 +84,7 @@ static void scale_multiplies_by_the_current_scale(void **state)
 
 /* "the optimal scale factor is the largest factor that can be used without incurring inf or NaN gradient values; scaler
  * approximates it over time by checking the gradients during every step (or optional separate unscale_)" */
+/* page tensorplay 6 */
 static void the_scale_approaches_the_largest_that_does_not_overflow(void **state)
 {
     (void)state;
@@ -103,6 +108,7 @@ static void the_scale_approaches_the_largest_that_does_not_overflow(void **state
 
 /* "if infs/NaNs are found, step skips the underlying optimizer.step() (so the params themselves remain uncorrupted)":
  * every parameter of the optimizer keeps every bit, and the optimizer is not called */
+/* page tensorplay 7, 22 */
 static void a_skipped_step_leaves_the_parameters_uncorrupted(void **state)
 {
     (void)state;
@@ -122,6 +128,7 @@ static void a_skipped_step_leaves_the_parameters_uncorrupted(void **state)
 
 /* "if no infs/NaNs are found, step runs optimizer.step() as usual. If growth_interval unskipped iterations occur
  * consecutively, update() multiplies the scale by growth_factor": at the interval, and again after as many more */
+/* page tensorplay 4, 8, 29 */
 static void growth_needs_growth_interval_consecutive_unskipped_iterations(void **state)
 {
     (void)state;
@@ -140,6 +147,7 @@ static void growth_needs_growth_interval_consecutive_unskipped_iterations(void *
 /* ---- getters and setters ---- */
 
 /* "get_backoff_factor, get_growth_factor, get_growth_interval, get_scale, is_enabled" */
+/* page tensorplay 11 */
 static void getters_return_what_was_given(void **state)
 {
     (void)state;
@@ -158,6 +166,7 @@ static void getters_return_what_was_given(void **state)
 }
 
 /* "get_scale: ... or 1.0 if scaling is disabled"; "is_enabled" */
+/* page tensorplay 12 */
 static void a_disabled_scaler_has_scale_one(void **state)
 {
     (void)state;
@@ -168,6 +177,7 @@ static void a_disabled_scaler_has_scale_one(void **state)
 }
 
 /* "set_backoff_factor, set_growth_factor, set_growth_interval": stored, and used by the next update */
+/* page tensorplay 13 */
 static void setters_set_what_the_schedule_uses(void **state)
 {
     (void)state;
@@ -188,6 +198,7 @@ static void setters_set_what_the_schedule_uses(void **state)
 }
 
 /* Setters keep to the constructor's ranges, enabled or not. */
+/* page tensorplay 13 */
 static void setters_refuse_what_the_constructor_refuses(void **state)
 {
     (void)state;
@@ -208,6 +219,7 @@ static void setters_refuse_what_the_constructor_refuses(void **state)
 /* ---- scale ---- */
 
 /* "scale: a tensor, a list, a tuple or an iterable": in C all are arrays of tensors, of any length and mixed dtypes */
+/* page tensorplay 16 */
 static void scale_takes_arrays_of_tensors(void **state)
 {
     (void)state;
@@ -228,6 +240,7 @@ static void scale_takes_arrays_of_tensors(void **state)
 }
 
 /* "if this instance is not enabled, outputs are returned unmodified": NaN payloads and all */
+/* page tensorplay 17 */
 static void a_disabled_scale_returns_outputs_unmodified(void **state)
 {
     (void)state;
@@ -245,6 +258,7 @@ static void a_disabled_scale_returns_outputs_unmodified(void **state)
 
 /* "state_dict contains five entries: scale, growth_factor, backoff_factor, growth_interval, _growth_tracker - the
  * number of recent consecutive unskipped steps" */
+/* page tensorplay 18 */
 static void the_state_dict_has_the_five_entries(void **state)
 {
     (void)state;
@@ -273,6 +287,7 @@ static void the_state_dict_has_the_five_entries(void **state)
 }
 
 /* "if this instance is not enabled, returns an empty dict": all zero in C */
+/* page tensorplay 19 */
 static void the_state_dict_of_a_disabled_scaler_is_empty(void **state)
 {
     (void)state;
@@ -292,6 +307,7 @@ static void the_state_dict_of_a_disabled_scaler_is_empty(void **state)
 
 /* "load_state_dict: state should be an object returned from a call to state_dict()": all five entries come back; the
  * empty one of a disabled scaler is refused by an enabled one */
+/* page tensorplay 14 */
 static void load_state_dict_restores_every_entry(void **state)
 {
     (void)state;
@@ -313,6 +329,7 @@ static void load_state_dict_restores_every_entry(void **state)
 }
 
 /* "if this instance is disabled, load_state_dict() is a no-op" */
+/* page tensorplay 15 */
 static void load_state_dict_is_a_no_op_when_disabled(void **state)
 {
     (void)state;
@@ -330,6 +347,7 @@ static void load_state_dict_is_a_no_op_when_disabled(void **state)
 
 /* "to checkpoint the scaler's state after a particular iteration, state_dict() should be called after update()": the
  * iteration counts from then on */
+/* page tensorplay 20 */
 static void the_state_dict_counts_an_iteration_after_update(void **state)
 {
     (void)state;
@@ -351,6 +369,7 @@ static void the_state_dict_counts_an_iteration_after_update(void **state)
 /* "step internally invokes unscale_ (unless unscale_() was explicitly called earlier in the iteration)": both ways give
  * the same parameters and gradients; "if no inf/NaN gradients are found, invokes optimizer.step() using the unscaled
  * gradients" */
+/* page tensorplay 3, 21, 25 */
 static void unscale_is_optional(void **state)
 {
     (void)state;
@@ -368,6 +387,7 @@ static void unscale_is_optional(void **state)
 }
 
 /* "as part of the unscale_(), gradients are checked for infs/NaNs": there, not again in step */
+/* page tensorplay 21 */
 static void gradients_are_checked_as_part_of_unscale(void **state)
 {
     (void)state;
@@ -386,6 +406,7 @@ static void gradients_are_checked_as_part_of_unscale(void **state)
 
 /* "*args and **kwargs are forwarded to optimizer.step(). Returns the return value of optimizer.step()": enabled and
  * disabled */
+/* page tensorplay 23 */
 static void step_forwards_and_returns(void **state)
 {
     (void)state;
@@ -407,6 +428,7 @@ static void step_forwards_and_returns(void **state)
 
 /* "unscale_ serves cases where you need to modify gradients between the backward pass and step()", the clipping
  * example: {3, 4} clipped to norm 1 */
+/* page tensorplay 26 */
 static void unscaled_gradients_can_be_clipped_before_step(void **state)
 {
     (void)state;
@@ -427,6 +449,7 @@ static void unscaled_gradients_can_be_clipped_before_step(void **state)
 }
 
 /* "unscale_() should only be called once per optimizer per step() call; calling it twice triggers a RuntimeError" */
+/* page tensorplay 27 */
 static void unscale_twice_is_refused(void **state)
 {
     (void)state;
@@ -442,6 +465,7 @@ static void unscale_twice_is_refused(void **state)
 
 /* "... and only after all gradients for that optimizer's parameters have been accumulated": two backward passes, one
  * unscale_ */
+/* page tensorplay 28 */
 static void accumulated_gradients_are_unscaled_once(void **state)
 {
     (void)state;
@@ -460,6 +484,7 @@ static void accumulated_gradients_are_unscaled_once(void **state)
 /* ---- update ---- */
 
 /* "if any optimizer steps were skipped the scale is multiplied by backoff_factor": once, however many were */
+/* page tensorplay 7, 29 */
 static void any_skipped_step_backs_off_once(void **state)
 {
     (void)state;
@@ -475,6 +500,7 @@ static void any_skipped_step_backs_off_once(void **state)
 }
 
 /* "passing new_scale sets the new scale value manually": a float, within the scaler's limits */
+/* page tensorplay 30 */
 static void a_new_scale_can_be_a_number(void **state)
 {
     (void)state;
@@ -489,6 +515,7 @@ static void a_new_scale_can_be_a_number(void **state)
 }
 
 /* "if new_scale was a tensor, later in-place changes to that tensor will not further affect the scale" */
+/* page tensorplay 30, 31 */
 static void a_new_scale_can_be_a_tensor_that_is_copied(void **state)
 {
     (void)state;
@@ -511,6 +538,7 @@ static void a_new_scale_can_be_a_tensor_that_is_copied(void **state)
 
 /* "update() should only be called at the end of the iteration, after step has been invoked for all optimizers": without
  * any it is refused, and an optimizer that comes too late belongs to the next iteration */
+/* page tensorplay 32 */
 static void update_belongs_at_the_end_of_the_iteration(void **state)
 {
     (void)state;

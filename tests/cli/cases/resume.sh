@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A run that is killed and goes on is the run that was never stopped, to the last bit: every precision, optimizer and
 # number of threads, with a skipped step just before and just after the checkpoint, which lies within an epoch.
+# cli_resume shows: resume 7
 byte() { printf "\\$(printf %03o "$1")"; }
 number() { byte 0; byte 0; byte $(($1 / 256)); byte $(($1 % 256)); } # big-endian, below 65536
 some_bytes() {

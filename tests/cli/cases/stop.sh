@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SIGINT and SIGTERM: the first one ends the run in good order, a second one at once.
+# cli_stop shows: resume 8
 settings="--data synthetic --init-scale 1e13 --growth-interval 20"
 told() { sed -e '/skipped steps$/d' -e 's/after step [0-9]*/after step N/' -e 's/^/! /' err; }
 start() { # waits until it trains; the command's standard output and error go to files

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proves by exhaustion that the kernels give what docs/numbers.md says: see docs/verification.md. */
+/* proof_kernels_sample shows: section 5.5 */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, isatty, sysconf */
 #include <errno.h>
 #include <inttypes.h>

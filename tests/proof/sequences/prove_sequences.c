@@ -2,6 +2,7 @@
 /* prove_sequences: compares the scaler with the model after every call of every sequence of up to 7 calls on two
  * optimizers (shorter ones in the variants of alphabet.c), and of random long ones. Prints what was tried; 0: no
  * difference, 1: the first difference, 2: wrong usage. */
+/* proof_sequences_sample shows: section 5.6 */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

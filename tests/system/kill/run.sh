@@ -4,6 +4,7 @@
 # of build/release, 200 kills). Each goes on from what the kill left: a checkpoint that does not load ends the test, and
 # no save can hide one, since the next save comes after it was loaded. A run that came to its end must be the run that was
 # never killed, to the last bit.
+# cli_kill shows: resume 9
 gradscaler=$(realpath "${1:-$(dirname "$0")/../../../build/release/cli/gradscaler}")
 [ -x "$gradscaler" ] || { echo "usage: $0 [GRADSCALER [KILLS]]; there is no command $gradscaler" >&2; exit 2; }
 kills=${2:-200}

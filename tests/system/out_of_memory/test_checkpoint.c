@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each allocation of a save and of a load fails once: the checkpoint that was there stays loadable, the objects stay as
  * they were, and the same call succeeds afterwards. */
+/* out_of_memory_checkpoint shows: resume 10 */
 #define _XOPEN_SOURCE 700
 #include "failing.h"
 

@@ -2,6 +2,7 @@
 /* Each allocation of whole training steps fails once: batch, forward pass under autocast, backward pass, unscale, clip,
  * step, update. The call that failed is made again; in the end all is the same, to the last bit, as without a failure.
  */
+/* out_of_memory_step shows: resume 10 */
 #include "failing.h"
 
 #include "expect.h"

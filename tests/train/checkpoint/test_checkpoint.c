@@ -39,6 +39,7 @@ static void run_some(run_rig *rig, size_t begin, size_t end)
         rig_step(rig, step, step == BEFORE - 1 || step == BEFORE);
 }
 
+/* resume 1 */
 static void a_loaded_run_goes_on_as_the_saved_one(void **state)
 {
     (void)state;
@@ -262,6 +263,7 @@ static void another_optimizer_loads_nothing(void **state)
     temp_tree_remove(dir);
 }
 
+/* resume 6 */
 static void a_state_saved_while_disabled_is_explained(void **state)
 {
     (void)state;

@@ -53,6 +53,7 @@ static int open_for_damage(const fixture *f, const char *name, size_t *size)
     return descriptor;
 }
 
+/* resume 4 */
 static void truncation_at_every_byte_loads_nothing(void **state)
 {
     (void)state;
@@ -71,6 +72,7 @@ static void truncation_at_every_byte_loads_nothing(void **state)
     }
 }
 
+/* resume 4 */
 static void every_flipped_bit_is_found(void **state)
 {
     (void)state;

@@ -42,6 +42,7 @@ static void assert_holds(fixture *f, const char *dir, run_rig *expected)
 }
 
 /* The limit on the size of files stands for a full disk. */
+/* resume 3 */
 static void a_full_disk_leaves_the_checkpoint(void **state)
 {
     (void)state;

@@ -179,6 +179,7 @@ static void kill_everywhere(bool first, int mode)
     assert_true(with_old > 20 && with_new > 1);
 }
 
+/* resume 2 */
 static void a_save_killed_anywhere_leaves_a_whole_checkpoint(void **state)
 {
     (void)state;
@@ -186,6 +187,7 @@ static void a_save_killed_anywhere_leaves_a_whole_checkpoint(void **state)
     kill_everywhere(false, KILL_HALFWAY);
 }
 
+/* resume 2 */
 static void the_first_save_killed_anywhere_leaves_none_or_a_whole_one(void **state)
 {
     (void)state;
@@ -221,6 +223,7 @@ static int fail_everywhere(bool first)
     return failures;
 }
 
+/* resume 3 */
 static void a_call_that_fails_is_told_and_the_checkpoint_whole(void **state)
 {
     (void)state;

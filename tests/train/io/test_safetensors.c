@@ -18,6 +18,7 @@ static gsc_safetensors *open_file(const char *path)
     return file;
 }
 
+/* resume 5 */
 static void files_of_python_are_read(void **state)
 {
     (void)state;
@@ -30,6 +31,7 @@ static void files_of_python_are_read(void **state)
     gsc_safetensors_close(file);
 }
 
+/* resume 5 */
 static void files_written_are_those_of_python(void **state)
 {
     (void)state;

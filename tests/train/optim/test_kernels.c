@@ -262,6 +262,7 @@ static void check_all(const operation *op, const gsc__update *update)
     }
 }
 
+/* section 5.3 */
 static void every_kernel_follows_the_formulas(void **state)
 {
     (void)state;
@@ -277,6 +278,7 @@ static void every_kernel_follows_the_formulas(void **state)
                 }
 }
 
+/* section 5.3 */
 static void the_instruction_set_in_use_is_among_those_tested(void **state)
 {
     (void)state;

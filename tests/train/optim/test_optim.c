@@ -97,6 +97,7 @@ static void follow_reference(const rule_case *rule, DLDataType dtype, double tol
         gsc_tensor_free(params[k]);
 }
 
+/* section 6.1 */
 static void steps_follow_the_formulas(void **state)
 {
     (void)state;
@@ -123,6 +124,7 @@ static void expect_steps(create_function *create, gsc_param_group group, double 
     gsc_tensor_free(param);
 }
 
+/* section 6.1 */
 static void known_numbers(void **state)
 {
     (void)state;
@@ -141,6 +143,7 @@ static void known_numbers(void **state)
     expect_steps(gsc_optim_create_adamw, adam, 0.5, 0.89, 0.7811);
 }
 
+/* section 6.1 */
 static void groups_have_pytorchs_defaults(void **state)
 {
     (void)state;
@@ -157,6 +160,7 @@ static void groups_have_pytorchs_defaults(void **state)
 
 /* --- State --- */
 
+/* section 6.1 */
 static void state_is_lent(void **state)
 {
     (void)state;
@@ -197,6 +201,7 @@ static void state_is_lent(void **state)
     gsc_tensor_free(params[1]);
 }
 
+/* section 6.1 */
 static void a_parameter_without_gradient_is_passed_over(void **state)
 {
     (void)state;
@@ -243,6 +248,7 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
     gsc_tensor_free(params[1]);
 }
 
+/* section 6.1 */
 static void empty_parameters_and_groups_are_fine(void **state)
 {
     (void)state;
@@ -306,6 +312,7 @@ static void compare_scaled(const rule_case *rule, DLDataType dtype, double scale
     }
 }
 
+/* rule 7.6 */
 static void scaled_steps_equal_plain_ones_and_leave_gradients(void **state)
 {
     (void)state;
@@ -316,6 +323,7 @@ static void scaled_steps_equal_plain_ones_and_leave_gradients(void **state)
     }
 }
 
+/* section 6.1 */
 static void a_nan_poisons_without_a_scaler_only(void **state)
 {
     (void)state;
@@ -358,6 +366,7 @@ static double closure(void *ctx)
     return 42;
 }
 
+/* section 6.1 */
 static void a_closure_runs_once_before_the_step_in_the_callers_environment(void **state)
 {
     (void)state;
@@ -397,6 +406,7 @@ static void a_closure_runs_once_before_the_step_in_the_callers_environment(void 
 
 /* A great scale and a hard clip make a factor that float32 can hardly hold, or not at all: the step is right all the
  * same. */
+/* rule 7.5 */
 static void tiny_multipliers_keep_their_precision(void **state)
 {
     (void)state;

@@ -14,6 +14,7 @@ static double forbidden_closure(void *ctx)
     return 0;
 }
 
+/* section 6.2 */
 static void bad_settings_are_refused(void **state)
 {
     (void)state;
@@ -64,6 +65,7 @@ static void bad_settings_are_refused(void **state)
     }
 }
 
+/* section 6.2 */
 static void bad_parameters_are_refused(void **state)
 {
     (void)state;
@@ -109,6 +111,7 @@ static void bad_parameters_are_refused(void **state)
     gsc_tensor_free(labels);
 }
 
+/* section 6.2 */
 static void bad_steps_change_nothing(void **state)
 {
     (void)state;

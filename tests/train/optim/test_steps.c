@@ -64,6 +64,7 @@ static void skip_one(const rule_case *rule, size_t bad_param, size_t bad_element
     gsc_optim_free(optim);
 }
 
+/* rule 7.1 */
 static void a_skipped_step_touches_nothing(void **state)
 {
     (void)state;
@@ -115,6 +116,7 @@ static void compare_clipped(double scale, double tolerance)
     }
 }
 
+/* rule 7.7 */
 static void clipping_on_the_way_equals_clipping_in_place(void **state)
 {
     (void)state;
@@ -167,6 +169,7 @@ static host_calls step_through_host(size_t elements, size_t count)
     return calls;
 }
 
+/* rule 15.5 */
 static void threads_are_asked_for_large_totals_only(void **state)
 {
     (void)state;
@@ -212,6 +215,7 @@ static void train_many(create_function *create, gsc_param_group group, int threa
     gsc_optim_free(optim);
 }
 
+/* section 5.3 */
 static void every_thread_count_gives_the_same_bits(void **state)
 {
     (void)state;
