@@ -203,10 +203,10 @@ static void odd_tensors_are_refused(void **state)
     refuse_tensor(GSC_ERR_DEVICE, odd, "copy it to the CPU");
     odd = good;
     odd.dtype.lanes = 2;
-    refuse_tensor(GSC_ERR_VALUE, odd, "lanes 2");
+    refuse_tensor(GSC_ERR_VALUE, odd, "float32, 2 lanes");
     odd = good;
     odd.dtype.bits = 4;
-    refuse_tensor(GSC_ERR_VALUE, odd, "bits 4");
+    refuse_tensor(GSC_ERR_VALUE, odd, "float4, 1 lane");
     odd = good;
     odd.strides = (int64_t[]){1, 2};
     refuse_tensor(GSC_ERR_VALUE, odd, "strided");
