@@ -29,7 +29,7 @@ static void call_kernel(void *ctx)
 /* A block a run where there is a partial result a run, as sweeps do; else all elements in one. */
 static void cut_into_runs(kernel_call *call, const limit_elements *elements, bool has_partials)
 {
-    size_t step = has_partials ? GSC_BLOCK : elements->count;
+    size_t step = has_partials ? GSC_GRADIENT_BLOCK : elements->count;
     call->n_runs = (elements->count + step - 1) / step;
     call->runs = malloc(call->n_runs * sizeof *call->runs);
     call->partials = has_partials ? malloc(call->n_runs * sizeof *call->partials) : NULL;

@@ -19,7 +19,7 @@ gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_no
         return record ? gsc__disagree(scaler, record, status) : status;
     double coefficient = gsc__clip_coefficient(max_norm, *norm);
     if (coefficient < 1.0)
-        gsc__gradlist_multiply(&scaler->list, coefficient);
+        gsc__sweep_multiply(&scaler->list, coefficient);
     return GSC_OK;
 }
 

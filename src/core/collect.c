@@ -28,16 +28,15 @@ gsc_status gsc__collect(gsc_scaler *scaler, const gsc_optimizer *optimizer, cons
     gsc__record *record;
     GSC_TRY(gsc__record_get(scaler, optimizer, &record));
     GSC_TRY(gsc__report_reserve(scaler, record, n));
-    GSC_TRY(gsc__gradlist_begin(&scaler->list, n));
+    GSC_TRY(gsc__list_begin(&scaler->list, n));
     record->grad_count = n;
 
-    const gsc__gradlist_rules rules = {
-        .writes = true, .allow_fp16 = collection->allow_fp16, .caller = collection->caller};
-    const gsc__gradlist_source source = {.self = optimizer->self, .tensor = optimizer->grad, .name = optimizer->name};
+    const gsc__list_rules rules = {.writes = true, .allow_fp16 = collection->allow_fp16, .api = collection->caller};
+    const gsc__list_source source = {.self = optimizer->self, .tensor = optimizer->grad, .name = optimizer->name};
     was_in_env =
         gsc__callback_begin(scaler); /* checks are of integers and pointers: the caller's environment is fine */
-    gsc_status status = gsc__gradlist_add_each(&scaler->list, n, &source, &rules);
+    gsc_status status = gsc__list_add_each(&scaler->list, n, &source, &rules);
     gsc__callback_end(scaler, was_in_env);
     GSC_TRY(status);
-    return gsc__gradlist_finish(&scaler->list, collection->want_norm);
+    return gsc__list_finish(&scaler->list, collection->want_norm);
 }

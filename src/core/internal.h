@@ -56,10 +56,10 @@ struct gsc_scaler {
     struct gsc__names *forgotten_names; /* of forgotten optimizers, until the next overflow */
     gsc__record **records;
     size_t record_count, record_capacity;
-    gsc__gradlist list; /* workspace of the call under way */
-    int callbacks;      /* of this scaler that are running, one inside the other */
-    bool closed;        /* to them, but for const functions */
-    bool in_env;        /* in the library's floating-point environment; caller_env is the one to go back to */
+    gsc__list list; /* workspace of the call under way */
+    int callbacks;  /* of this scaler that are running, one inside the other */
+    bool closed;    /* to them, but for const functions */
+    bool in_env;    /* in the library's floating-point environment; caller_env is the one to go back to */
     gsc__fpenv caller_env;
 };
 

@@ -91,10 +91,10 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__no
     if (ready) {
         sums = *ready;
     } else {
-        sums.exponent = gsc__gradlist_norm_exponent(&scaler->list, r, p);
+        sums.exponent = gsc__norm_exponent(&scaler->list, r, p);
         if (is_sharded(scaler) && needs_exponent(p))
             failure = agree_on_exponent(scaler, &sums.exponent);
-        gsc__gradlist_norm(&scaler->list, r, p, &sums, NULL);
+        gsc__norm_sum(&scaler->list, r, p, &sums, NULL);
     }
     if (failure == 0 && is_sharded(scaler))
         failure = add_up(scaler, &sums);

@@ -138,12 +138,13 @@ static const gsc__view *view_gradients(gsc_scaler *scaler, const gsc__record *re
     const gsc_optimizer *optimizer = record->optimizer;
     bool was_in_env = gsc__callback_begin(scaler);
     for (size_t i = 0; i < count; i++)
-        gsc__census_view(optimizer->grad(optimizer->self, first + i), &views[i]);
+        gsc__nonfinite_view(optimizer->grad(optimizer->self, first + i), &views[i]);
     gsc__callback_end(scaler, was_in_env);
     return views;
 }
 
-static void note_culprits(gsc_scaler *scaler, gsc__record *record, size_t first, size_t count, const gsc__census *found)
+static void note_culprits(gsc_scaler *scaler, gsc__record *record, size_t first, size_t count,
+                          const gsc__nonfinite *found)
 {
     const gsc_optimizer *optimizer = record->optimizer;
     gsc__report *report = &record->report;
@@ -164,13 +165,13 @@ static void note_culprits(gsc_scaler *scaler, gsc__record *record, size_t first,
 /* Many at a time: each change of environment costs as much as a small gradient. */
 static void read_gradients(gsc_scaler *scaler, gsc__record *record, double r)
 {
-    gsc__view own[GSC_CENSUS_MOST];
-    gsc__census found[GSC_CENSUS_MOST];
+    gsc__view own[GSC_NONFINITE_BATCH];
+    gsc__nonfinite found[GSC_NONFINITE_BATCH];
     bool any = false; /* among the ones before: culprits are seldom alone */
-    for (size_t first = 0; first < record->grad_count; first += GSC_CENSUS_MOST) {
-        size_t left = record->grad_count - first, count = left < GSC_CENSUS_MOST ? left : GSC_CENSUS_MOST;
+    for (size_t first = 0; first < record->grad_count; first += GSC_NONFINITE_BATCH) {
+        size_t left = record->grad_count - first, count = left < GSC_NONFINITE_BATCH ? left : GSC_NONFINITE_BATCH;
         const gsc__view *views = view_gradients(scaler, record, first, count, own);
-        any = gsc__census_take(views, count, r, any, found);
+        any = gsc__count_nonfinite(views, count, r, any, found);
         if (any)
             note_culprits(scaler, record, first, count, found);
     }

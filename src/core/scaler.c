@@ -76,7 +76,7 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
         return;
     }
     gsc__records_free(scaler);
-    gsc__gradlist_free(&scaler->list);
+    gsc__list_free(&scaler->list);
     free(scaler);
 }
 
@@ -84,7 +84,7 @@ gsc_status gsc_scaler_scale(gsc_scaler *scaler, const DLTensor *in, DLTensor *ou
 {
     GSC_TRY(check_scaler(scaler, "gsc_scaler_scale"));
     gsc__env_enter(scaler);
-    if (gsc__scale_usual(in, out, (double)scaler->scale))
+    if (gsc__scale_fast(in, out, (double)scaler->scale))
         return leave(scaler, GSC_OK);
     gsc_status status = gsc__scale_check(in, out, 0, 0);
     if (status == GSC_OK)
@@ -202,10 +202,10 @@ gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
 
 static gsc_status read_scale(const DLTensor *tensor, const char *caller, double *value)
 {
-    const gsc__place place = {.caller = caller, .what = "new_scale"};
+    const gsc__message_subject subject = {.api = caller, .what = "new_scale"};
     const gsc__view_rules reads = {.writes = false, .allow_fp16 = true};
     gsc__view view;
-    GSC_TRY(gsc__view_check(tensor, &reads, &place, &view));
+    GSC_TRY(gsc__view_check(tensor, &reads, &subject, &view));
     if (view.count != 1)
         return gsc_fail(GSC_ERR_VALUE, "%s: new_scale has %zu elements; allowed is exactly one", caller, view.count);
     *value = gsc__element(view.kind, view.start, 0);

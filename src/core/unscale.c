@@ -30,15 +30,15 @@ gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *opt
                     "%s: this optimizer has already stepped since the last update; call gsc_scaler_update", caller);
 }
 
-static gsc__finding sweep(gsc_scaler *scaler, const gsc__exam *exam)
+static gsc__check_result sweep(gsc_scaler *scaler, const gsc__exam *exam)
 {
     double r = gsc__inverse_scale(scaler);
     if (exam->writes)
-        return gsc__gradlist_unscale(&scaler->list, r);
+        return gsc__sweep_unscale(&scaler->list, r);
     if (exam->p == 0.0)
-        return gsc__gradlist_check(&scaler->list, r);
-    gsc__finding finding;
-    gsc__gradlist_norm(&scaler->list, r, exam->p, exam->sums, &finding);
+        return gsc__sweep_check(&scaler->list, r);
+    gsc__check_result finding;
+    gsc__norm_sum(&scaler->list, r, exam->p, exam->sums, &finding);
     return finding;
 }
 
@@ -66,7 +66,7 @@ gsc_status gsc__examine(gsc_scaler *scaler, const gsc_optimizer *optimizer, cons
         .caller = exam->caller, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = exam->want_norm};
     gsc_status status = gsc__collect(scaler, optimizer, &collection);
     gsc__env_enter(scaler);
-    gsc__finding finding = {0};
+    gsc__check_result finding = {0};
     if (status == GSC_OK)
         finding = sweep(scaler, exam);
     gsc__verdict verdict = {.found_inf = finding.found_inf,

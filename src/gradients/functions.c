@@ -8,21 +8,21 @@
 #include "gradients/list.h"
 #include "gradients/sweep.h"
 
-typedef struct request {
-    const char *caller;
+typedef struct list_request {
+    const char *api;
     bool writes, want_norm;
-} request;
+} list_request;
 
-static gsc_status collect(gsc__gradlist *list, DLTensor *const *grads, size_t n, request of)
+static gsc_status collect(gsc__list *list, DLTensor *const *grads, size_t n, list_request request)
 {
-    const gsc__gradlist_rules rules = {.writes = of.writes, .allow_fp16 = true, .caller = of.caller};
-    gsc__gradlist_init(list);
+    const gsc__list_rules rules = {.writes = request.writes, .allow_fp16 = true, .api = request.api};
+    gsc__list_init(list);
     if (n > 0 && !grads)
-        return gsc_fail(GSC_ERR_VALUE, "%s: grads is NULL but n is %zu", of.caller, n);
-    gsc_status status = gsc__gradlist_begin(list, n);
+        return gsc_fail(GSC_ERR_VALUE, "%s: grads is NULL but n is %zu", request.api, n);
+    gsc_status status = gsc__list_begin(list, n);
     for (size_t i = 0; i < n && status == GSC_OK; i++)
-        status = gsc__gradlist_add(list, grads[i], i, &rules);
-    return status == GSC_OK ? gsc__gradlist_finish(list, of.want_norm) : status;
+        status = gsc__list_add(list, grads[i], i, &rules);
+    return status == GSC_OK ? gsc__list_finish(list, request.want_norm) : status;
 }
 
 /* One usual tensor for which no thread is woken: a list would cost as much as a thousand elements. false says nothing.
@@ -30,24 +30,24 @@ static gsc_status collect(gsc__gradlist *list, DLTensor *const *grads, size_t n,
 static bool scan_one(DLTensor *const *grads, size_t n, gsc__kernel *const *kernels, double factor, bool *found_inf)
 {
     gsc__view view;
-    if (n != 1 || !grads || !grads[0] || !gsc__view_usual(grads[0], &view) || view.count >= GSC_ALONE)
+    if (n != 1 || !grads || !grads[0] || !gsc__view_fast(grads[0], &view) || view.count >= GSC_PARALLEL_MIN)
         return false;
     const gsc__run run = {view.start, view.count};
     *found_inf = kernels[view.kind](&run, 1, factor, NULL) >= gsc__kind_infinity(view.kind);
     return true;
 }
 
-static gsc_status scan(DLTensor *const *grads, size_t n, request of, double factor, bool *found_inf)
+static gsc_status scan(DLTensor *const *grads, size_t n, list_request request, double factor, bool *found_inf)
 {
-    const bool stores = of.writes && factor != 1.0; /* a product with 1 would make signalling NaNs quiet */
+    const bool stores = request.writes && factor != 1.0; /* a product with 1 would make signalling NaNs quiet */
     gsc__kernel *const *kernels = stores ? gsc__kernels()->unscale_flag : gsc__kernels()->look;
     if (scan_one(grads, n, kernels, factor, found_inf))
         return GSC_OK;
-    gsc__gradlist list;
-    gsc_status status = collect(&list, grads, n, of);
+    gsc__list list;
+    gsc_status status = collect(&list, grads, n, request);
     if (status == GSC_OK)
-        *found_inf = gsc__gradlist_scan(&list, kernels, factor, stores).found_inf;
-    gsc__gradlist_free(&list);
+        *found_inf = gsc__sweep_kernels(&list, kernels, factor, stores).found_inf;
+    gsc__list_free(&list);
     return status;
 }
 
@@ -56,60 +56,59 @@ static gsc_status unscale(DLTensor *const *grads, size_t n, double scale, bool *
     if (!(scale >= (double)FLT_MIN && scale <= (double)FLT_MAX))
         return gsc_fail(GSC_ERR_VALUE, "gsc_unscale_grads: scale is %g; allowed is %g to %g", scale, (double)FLT_MIN,
                         (double)FLT_MAX);
-    const request of = {.caller = "gsc_unscale_grads", .writes = true};
-    return scan(grads, n, of, gsc__fpenv_pin(1.0 / scale), found_inf);
+    const list_request request = {.api = "gsc_unscale_grads", .writes = true};
+    return scan(grads, n, request, gsc__fpenv_pin(1.0 / scale), found_inf);
 }
 
-static gsc_status check_norm_type(double norm_type, const char *caller)
+static gsc_status check_norm_type(double norm_type, const char *api)
 {
     if (norm_type > 0.0)
         return GSC_OK;
-    return gsc_fail(GSC_ERR_VALUE, "%s: norm_type is %g; allowed are numbers above 0 and infinity", caller, norm_type);
+    return gsc_fail(GSC_ERR_VALUE, "%s: norm_type is %g; allowed are numbers above 0 and infinity", api, norm_type);
 }
 
-static double total_norm_of(const gsc__gradlist *list, double norm_type)
+static double total_norm_of(const gsc__list *list, double norm_type)
 {
-    gsc__norm_sums sums = {.exponent = gsc__gradlist_norm_exponent(list, 1.0, norm_type)};
-    gsc__gradlist_norm(list, 1.0, norm_type, &sums, NULL);
+    gsc__norm_sums sums = {.exponent = gsc__norm_exponent(list, 1.0, norm_type)};
+    gsc__norm_sum(list, 1.0, norm_type, &sums, NULL);
     return gsc__norm_from_sums(&sums);
 }
 
 static gsc_status take_norm(DLTensor *const *grads, size_t n, double norm_type, double *norm)
 {
-    static const char caller[] = "gsc_grad_norm";
-    gsc_status status = check_norm_type(norm_type, caller);
+    static const char api[] = "gsc_grad_norm";
+    gsc_status status = check_norm_type(norm_type, api);
     if (status != GSC_OK)
         return status;
     if (!norm)
-        return gsc_fail(GSC_ERR_VALUE, "%s: norm is NULL", caller);
-    gsc__gradlist list;
-    status = collect(&list, grads, n, (request){.caller = caller, .want_norm = true});
+        return gsc_fail(GSC_ERR_VALUE, "%s: norm is NULL", api);
+    gsc__list list;
+    status = collect(&list, grads, n, (list_request){.api = api, .want_norm = true});
     if (status == GSC_OK)
         *norm = total_norm_of(&list, norm_type);
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
     return status;
 }
 
 static gsc_status clip_norm(DLTensor *const *grads, size_t n, double max_norm, double norm_type, double *total_norm)
 {
-    static const char caller[] = "gsc_clip_grad_norm";
+    static const char api[] = "gsc_clip_grad_norm";
     if (!(max_norm >= 0.0))
-        return gsc_fail(GSC_ERR_VALUE, "%s: max_norm is %g; allowed are 0, numbers above and infinity", caller,
-                        max_norm);
-    gsc_status status = check_norm_type(norm_type, caller);
+        return gsc_fail(GSC_ERR_VALUE, "%s: max_norm is %g; allowed are 0, numbers above and infinity", api, max_norm);
+    gsc_status status = check_norm_type(norm_type, api);
     if (status != GSC_OK)
         return status;
-    gsc__gradlist list;
-    status = collect(&list, grads, n, (request){.caller = caller, .writes = true, .want_norm = true});
+    gsc__list list;
+    status = collect(&list, grads, n, (list_request){.api = api, .writes = true, .want_norm = true});
     if (status == GSC_OK) {
         double norm = total_norm_of(&list, norm_type);
         double coefficient = gsc__clip_coefficient(max_norm, norm);
         if (coefficient < 1.0)
-            gsc__gradlist_multiply(&list, coefficient);
+            gsc__sweep_multiply(&list, coefficient);
         if (total_norm)
             *total_norm = norm;
     }
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
     return status;
 }
 
@@ -130,7 +129,7 @@ static double rounded_down(gsc__kind kind, double limit)
     }
 }
 
-static void clamp_all(const gsc__gradlist *list, double limit)
+static void clamp_all(const gsc__list *list, double limit)
 {
     uint64_t max_bits[GSC_KINDS];
     gsc__sweep sweep = {.list = list, .kernels = gsc__kernels()->clamp, .stores = true};
@@ -141,15 +140,14 @@ static void clamp_all(const gsc__gradlist *list, double limit)
 
 static gsc_status clip_values(DLTensor *const *grads, size_t n, double limit)
 {
-    static const char caller[] = "gsc_clip_grad_value";
+    static const char api[] = "gsc_clip_grad_value";
     if (!(limit >= 0.0))
-        return gsc_fail(GSC_ERR_VALUE, "%s: clip_value is %g; allowed are 0, numbers above and infinity", caller,
-                        limit);
-    gsc__gradlist list;
-    gsc_status status = collect(&list, grads, n, (request){.caller = caller, .writes = true});
+        return gsc_fail(GSC_ERR_VALUE, "%s: clip_value is %g; allowed are 0, numbers above and infinity", api, limit);
+    gsc__list list;
+    gsc_status status = collect(&list, grads, n, (list_request){.api = api, .writes = true});
     if (status == GSC_OK)
         clamp_all(&list, limit);
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
     return status;
 }
 
@@ -158,41 +156,41 @@ static gsc_status clip_values(DLTensor *const *grads, size_t n, double limit)
 gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
 {
     bool unused;
-    gsc__fpenv caller = gsc__fpenv_enter();
+    gsc__fpenv saved = gsc__fpenv_enter();
     gsc_status status = unscale(grads, n, gsc__fpenv_pin(scale), found_inf ? found_inf : &unused);
-    gsc__fpenv_leave(caller);
+    gsc__fpenv_leave(saved);
     return status;
 }
 
 gsc_status gsc_check_grads(DLTensor *const *grads, size_t n, bool *found_inf)
 {
     bool unused;
-    gsc__fpenv caller = gsc__fpenv_enter();
-    gsc_status status = scan(grads, n, (request){.caller = "gsc_check_grads"}, 1.0, found_inf ? found_inf : &unused);
-    gsc__fpenv_leave(caller);
+    gsc__fpenv saved = gsc__fpenv_enter();
+    gsc_status status = scan(grads, n, (list_request){.api = "gsc_check_grads"}, 1.0, found_inf ? found_inf : &unused);
+    gsc__fpenv_leave(saved);
     return status;
 }
 
 gsc_status gsc_grad_norm(DLTensor *const *grads, size_t n, double norm_type, double *norm)
 {
-    gsc__fpenv caller = gsc__fpenv_enter();
+    gsc__fpenv saved = gsc__fpenv_enter();
     gsc_status status = take_norm(grads, n, gsc__fpenv_pin(norm_type), norm);
-    gsc__fpenv_leave(caller);
+    gsc__fpenv_leave(saved);
     return status;
 }
 
 gsc_status gsc_clip_grad_norm(DLTensor *const *grads, size_t n, double max_norm, double norm_type, double *total_norm)
 {
-    gsc__fpenv caller = gsc__fpenv_enter();
+    gsc__fpenv saved = gsc__fpenv_enter();
     gsc_status status = clip_norm(grads, n, gsc__fpenv_pin(max_norm), gsc__fpenv_pin(norm_type), total_norm);
-    gsc__fpenv_leave(caller);
+    gsc__fpenv_leave(saved);
     return status;
 }
 
 gsc_status gsc_clip_grad_value(DLTensor *const *grads, size_t n, double clip_value)
 {
-    gsc__fpenv caller = gsc__fpenv_enter();
+    gsc__fpenv saved = gsc__fpenv_enter();
     gsc_status status = clip_values(grads, n, gsc__fpenv_pin(clip_value));
-    gsc__fpenv_leave(caller);
+    gsc__fpenv_leave(saved);
     return status;
 }

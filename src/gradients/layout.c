@@ -15,63 +15,65 @@
 
 enum { PLACE_SIZE = 256 };
 
-const char *gsc__place_text(const gsc__place *place, char *text, size_t size)
+const char *gsc__message_subject_text(const gsc__message_subject *subject, char *text, size_t size)
 {
-    int used = snprintf(text, size, "%s: %s", place->caller, place->what);
-    if (place->listed && used >= 0 && (size_t)used < size) {
+    int used = snprintf(text, size, "%s: %s", subject->api, subject->what);
+    if (subject->listed && used >= 0 && (size_t)used < size) {
         char *rest = text + used;
         size_t left = size - (size_t)used;
-        if (place->name)
-            snprintf(rest, left, " %zu (\"%s\")", place->index, place->name);
+        if (subject->name)
+            snprintf(rest, left, " %zu (\"%s\")", subject->index, subject->name);
         else
-            snprintf(rest, left, " %zu", place->index);
+            snprintf(rest, left, " %zu", subject->index);
     }
     return text;
 }
 
-/* Fails with the place in front of the message. Out of the way of what succeeds. */
+/* Fails with the subject in front of the message. Out of the way of what succeeds. */
 __attribute__((cold, noinline)) GSC_PRINTF(3, 4) static gsc_status
-    refuse(const gsc__place *place, gsc_status status, const char *format, ...)
+    refuse(const gsc__message_subject *subject, gsc_status status, const char *format, ...)
 {
     char where[PLACE_SIZE], text[GSC_MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return gsc_fail(status, "%s %s", gsc__place_text(place, where, sizeof where), text);
+    return gsc_fail(status, "%s %s", gsc__message_subject_text(subject, where, sizeof where), text);
 }
 
-static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, const gsc__place *place, gsc__kind *kind)
+static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, const gsc__message_subject *subject,
+                              gsc__kind *kind)
 {
     if (dtype.code == kDLComplex)
-        return refuse(place, GSC_ERR_UNSUPPORTED,
+        return refuse(subject, GSC_ERR_UNSUPPORTED,
                       "is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
                       "real view of it",
                       dtype.bits);
     *kind = gsc__kind_of(dtype);
     if (!gsc__kind_is_float(*kind))
-        return refuse(place, GSC_ERR_VALUE,
+        return refuse(subject, GSC_ERR_VALUE,
                       "has dtype %s; allowed are float32, float64, bfloat16 and float16 with 1 lane",
                       gsc__describe_dtype(dtype).text);
     if (*kind == GSC_F16 && !rules->allow_fp16)
-        return refuse(place, GSC_ERR_VALUE,
+        return refuse(subject, GSC_ERR_VALUE,
                       "is float16; keep the parameters (and so their gradients) in float32 and run only the "
                       "forward pass in float16, or set allow_fp16_grads");
     return GSC_OK;
 }
 
 /* Counts the elements; 0 where a size is 0, whatever the others are. */
-static gsc_status check_shape(const DLTensor *tensor, const gsc__place *place, size_t element_size, size_t *count)
+static gsc_status check_shape(const DLTensor *tensor, const gsc__message_subject *subject, size_t element_size,
+                              size_t *count)
 {
     if (tensor->ndim < 0 || tensor->ndim > GSC_MAX_NDIM)
-        return refuse(place, GSC_ERR_VALUE, "has ndim %d; allowed are 0 to %d", (int)tensor->ndim, GSC_MAX_NDIM);
+        return refuse(subject, GSC_ERR_VALUE, "has ndim %d; allowed are 0 to %d", (int)tensor->ndim, GSC_MAX_NDIM);
     if (tensor->ndim > 0 && !tensor->shape)
-        return refuse(place, GSC_ERR_VALUE, "has ndim %d but shape is NULL", (int)tensor->ndim);
+        return refuse(subject, GSC_ERR_VALUE, "has ndim %d but shape is NULL", (int)tensor->ndim);
     bool empty = false, overflow = false;
     int64_t product = 1;
     for (int d = 0; d < tensor->ndim; d++) {
         if (tensor->shape[d] < 0)
-            return refuse(place, GSC_ERR_VALUE, "has shape[%d] = %" PRId64 "; sizes are 0 or more", d,
+            return refuse(subject, GSC_ERR_VALUE, "has shape[%d] = %" PRId64 "; sizes are 0 or more", d,
                           tensor->shape[d]);
         empty |= tensor->shape[d] == 0;
         overflow |= __builtin_mul_overflow(product, tensor->shape[d], &product);
@@ -79,24 +81,24 @@ static gsc_status check_shape(const DLTensor *tensor, const gsc__place *place, s
     int64_t bytes;
     overflow |= __builtin_mul_overflow(product, (int64_t)element_size, &bytes);
     if (!empty && (overflow || bytes > MAX_SPAN))
-        return refuse(place, GSC_ERR_VALUE, "has a shape with more elements than memory can hold");
+        return refuse(subject, GSC_ERR_VALUE, "has a shape with more elements than memory can hold");
     *count = empty ? 0 : (size_t)product;
     return GSC_OK;
 }
 
-static gsc_status check_data(const DLTensor *tensor, const gsc__place *place, size_t element_size, size_t count,
-                             char **start)
+static gsc_status check_data(const DLTensor *tensor, const gsc__message_subject *subject, size_t element_size,
+                             size_t count, char **start)
 {
     if (!tensor->data)
-        return refuse(place, GSC_ERR_VALUE, "has elements but data is NULL");
+        return refuse(subject, GSC_ERR_VALUE, "has elements but data is NULL");
     uintptr_t address, end;
     if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset, &address) ||
         __builtin_add_overflow(address, count * element_size, &end))
-        return refuse(place, GSC_ERR_VALUE,
+        return refuse(subject, GSC_ERR_VALUE,
                       "has data %p, byte_offset %" PRIu64 " and %zu elements: they reach past the end of memory",
                       tensor->data, tensor->byte_offset, count);
     if ((address & (element_size - 1)) != 0)
-        return refuse(place, GSC_ERR_VALUE,
+        return refuse(subject, GSC_ERR_VALUE,
                       "begins at %p (data + byte_offset), which is not aligned for its elements of %zu bytes",
                       (void *)address, element_size);
     *start = (char *)address;
@@ -133,45 +135,45 @@ static bool span_fits(const DLTensor *tensor, const char *start, size_t element_
 
 /* Apart, so that compact tensors do not pay for its stack. */
 __attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor, const gsc__view_rules *rules,
-                                                          const gsc__place *place, gsc__view *view)
+                                                          const gsc__message_subject *subject, gsc__view *view)
 {
     if (!span_fits(tensor, view->start, gsc__kind_size(view->kind)))
-        return refuse(place, GSC_ERR_VALUE, "has strides that reach beyond memory");
+        return refuse(subject, GSC_ERR_VALUE, "has strides that reach beyond memory");
     gsc__layout layout;
     gsc__layout_collapse(tensor, view->kind, &layout);
     view->start = layout.data;
     view->dense = layout.ndim == 1 && layout.stride[0] == 1;
     gsc__overlap overlap = rules->writes ? gsc__self_overlap(&layout) : GSC_DISJOINT;
     if (overlap == GSC_OVERLAPPING)
-        return refuse(place, GSC_ERR_VALUE,
+        return refuse(subject, GSC_ERR_VALUE,
                       "has strides that reach an element more than once, and it would be written; make a "
                       "compact copy of it");
     if (overlap == GSC_UNDECIDED)
-        return refuse(place, GSC_ERR_VALUE,
+        return refuse(subject, GSC_ERR_VALUE,
                       "has strides too irregular to tell whether they reach an element more than once, and it "
                       "would be written; make a compact copy of it");
     return GSC_OK;
 }
 
-gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__place *place,
+gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__message_subject *subject,
                            gsc__view *out)
 {
-    gsc_status status = check_dtype(tensor->dtype, rules, place, &out->kind);
+    gsc_status status = check_dtype(tensor->dtype, rules, subject, &out->kind);
     if (status != GSC_OK)
         return status;
     if (tensor->device.device_type != kDLCPU) {
-        return refuse(place, GSC_ERR_DEVICE, "is on device type %d; served is the CPU (type %d)",
+        return refuse(subject, GSC_ERR_DEVICE, "is on device type %d; served is the CPU (type %d)",
                       (int)tensor->device.device_type, (int)kDLCPU);
     }
     size_t element_size = gsc__kind_size(out->kind);
     out->tensor = tensor;
     out->start = NULL;
     out->dense = true;
-    status = check_shape(tensor, place, element_size, &out->count);
+    status = check_shape(tensor, subject, element_size, &out->count);
     if (status == GSC_OK && out->count > 0)
-        status = check_data(tensor, place, element_size, out->count, &out->start);
+        status = check_data(tensor, subject, element_size, out->count, &out->start);
     if (status == GSC_OK && out->count > 0 && !is_compact(tensor))
-        status = check_strides(tensor, rules, place, out);
+        status = check_strides(tensor, rules, subject, out);
     return status;
 }
 

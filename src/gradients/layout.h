@@ -13,19 +13,22 @@
 
 enum {
     GSC_MAX_NDIM = 64,
-    GSC_BLOCK = 4096 /* elements; a packed block fits the first cache and a small stack */
+    GSC_GRADIENT_BLOCK = 4096 /* elements; a packed block fits the first cache and a small stack */
 };
 
-static inline size_t gsc__blocks(size_t elements) { return elements / GSC_BLOCK + (elements % GSC_BLOCK != 0); }
+static inline size_t gsc__gradient_blocks(size_t elements)
+{
+    return elements / GSC_GRADIENT_BLOCK + (elements % GSC_GRADIENT_BLOCK != 0);
+}
 
-/* Which tensor of which call, for messages: `caller: what`, `caller: what 3 ("name")`. */
-typedef struct gsc__place {
-    const char *caller;
+/* Which tensor of which call, for messages: `api: what`, `api: what 3 ("name")`. */
+typedef struct gsc__message_subject {
+    const char *api;
     const char *what;
     bool listed; /* index counts */
     size_t index;
     const char *name; /* may be NULL */
-} gsc__place;
+} gsc__message_subject;
 
 typedef struct gsc__view_rules {
     bool writes; /* elements will be written: refuse strides that reach one twice */
@@ -45,14 +48,14 @@ typedef struct gsc__view {
 
 /* Checks everything that a loop relies on: dtype, device, shape, extent, data, alignment, and with rules->writes that
  * no element is reached twice. tensor must not be NULL. After an error *out is unspecified. */
-gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__place *place,
+gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__message_subject *subject,
                            gsc__view *out);
 
 /* Short cuts for the tensor that nearly all are: valid, compact, on the CPU, of ordinary extent. */
-enum { GSC_USUAL_BITS = 40 }; /* of the number of elements, and of byte_offset: far from where addresses wrap around */
+enum { GSC_FAST_BITS = 40 }; /* of the number of elements, and of byte_offset: far from where addresses wrap around */
 
 /* false: not one of float32, float64, bfloat16 on the CPU. */
-static inline bool gsc__usual_kind(const DLTensor *tensor, gsc__kind *kind)
+static inline bool gsc__fast_kind(const DLTensor *tensor, gsc__kind *kind)
 {
     if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1)
         return false;
@@ -68,7 +71,7 @@ static inline bool gsc__usual_kind(const DLTensor *tensor, gsc__kind *kind)
 }
 
 /* Elements; 0: none, not compact, or unusual. */
-static inline size_t gsc__usual_count(const DLTensor *tensor)
+static inline size_t gsc__fast_count(const DLTensor *tensor)
 {
     if ((uint32_t)tensor->ndim > GSC_MAX_NDIM || (tensor->ndim > 0 && !tensor->shape))
         return 0;
@@ -77,28 +80,28 @@ static inline size_t gsc__usual_count(const DLTensor *tensor)
         uint64_t size = (uint64_t)tensor->shape[d]; /* a negative one is huge */
         if (tensor->strides && (uint64_t)tensor->strides[d] != count && size != 1)
             return 0;
-        if (size == 0 || __builtin_mul_overflow(count, size, &count) || count >> GSC_USUAL_BITS != 0)
+        if (size == 0 || __builtin_mul_overflow(count, size, &count) || count >> GSC_FAST_BITS != 0)
             return 0;
     }
     return count;
 }
 
 /* NULL: none, or unusual. */
-static inline char *gsc__usual_start(const DLTensor *tensor)
+static inline char *gsc__fast_start(const DLTensor *tensor)
 {
     const int top = 8 * sizeof tensor->data - 2; /* data at the end of memory could wrap around to its beginning */
-    if (!tensor->data || (uintptr_t)tensor->data >> top != 0 || tensor->byte_offset >> GSC_USUAL_BITS != 0)
+    if (!tensor->data || (uintptr_t)tensor->data >> top != 0 || tensor->byte_offset >> GSC_FAST_BITS != 0)
         return NULL;
     return (char *)tensor->data + tensor->byte_offset;
 }
 
 /* false says nothing; gsc__view_check does. */
-static inline bool gsc__view_usual(const DLTensor *tensor, gsc__view *out)
+static inline bool gsc__view_fast(const DLTensor *tensor, gsc__view *out)
 {
-    if (!gsc__usual_kind(tensor, &out->kind))
+    if (!gsc__fast_kind(tensor, &out->kind))
         return false;
-    char *start = gsc__usual_start(tensor);
-    size_t count = gsc__usual_count(tensor), misaligned = (uintptr_t)start & (gsc__kind_size(out->kind) - 1);
+    char *start = gsc__fast_start(tensor);
+    size_t count = gsc__fast_count(tensor), misaligned = (uintptr_t)start & (gsc__kind_size(out->kind) - 1);
     if (!start || count == 0 || misaligned != 0)
         return false;
     out->tensor = tensor;
@@ -109,15 +112,15 @@ static inline bool gsc__view_usual(const DLTensor *tensor, gsc__view *out)
 }
 
 /* Was this view taken of this tensor, and would it be the same today? false says nothing. */
-static inline bool gsc__view_is_still(const gsc__view *view, const DLTensor *tensor)
+static inline bool gsc__view_unchanged(const gsc__view *view, const DLTensor *tensor)
 {
     gsc__kind kind;
-    return view->tensor == tensor && gsc__usual_kind(tensor, &kind) && view->kind == kind &&
-           view->start == gsc__usual_start(tensor) && view->count == gsc__usual_count(tensor) && view->dense;
+    return view->tensor == tensor && gsc__fast_kind(tensor, &kind) && view->kind == kind &&
+           view->start == gsc__fast_start(tensor) && view->count == gsc__fast_count(tensor) && view->dense;
 }
 
-/* The place in words, into text; returns text. */
-const char *gsc__place_text(const gsc__place *place, char *text, size_t size);
+/* The subject in words, into text; returns text. */
+const char *gsc__message_subject_text(const gsc__message_subject *subject, char *text, size_t size);
 
 /* A checked tensor's elements: innermost dimension first, at least one dimension, strides in elements. */
 typedef struct gsc__layout {

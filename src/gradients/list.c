@@ -6,7 +6,7 @@
 
 #include "gradients/sweep.h"
 
-void gsc__gradlist_init(gsc__gradlist *list)
+void gsc__list_init(gsc__list *list)
 {
     list->complete = list->capacity = list->sums_capacity = 0;
     list->more_views = NULL;
@@ -15,9 +15,9 @@ void gsc__gradlist_init(gsc__gradlist *list)
     list->more_sums = NULL;
 }
 
-static gsc_status reserve_views(gsc__gradlist *list, size_t n)
+static gsc_status reserve_views(gsc__list *list, size_t n)
 {
-    size_t capacity = (size_t)2 * GSC_FEW, bytes_per_tensor = sizeof(gsc__view);
+    size_t capacity = (size_t)2 * GSC_LIST_INLINE, bytes_per_tensor = sizeof(gsc__view);
     while (capacity < n && capacity <= SIZE_MAX / 2 / bytes_per_tensor)
         capacity *= 2;
     gsc__view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);
@@ -38,20 +38,20 @@ static gsc_status reserve_views(gsc__gradlist *list, size_t n)
     return GSC_OK;
 }
 
-static void begin_anew(gsc__gradlist *list)
+static void begin_anew(gsc__list *list)
 {
     list->same = false;
     list->count = list->elements = list->run_count = 0;
     list->plain = list->ascending = true;
 }
 
-gsc_status gsc__gradlist_begin(gsc__gradlist *list, size_t n)
+gsc_status gsc__list_begin(gsc__list *list, size_t n)
 {
     list->last = list->complete;
     list->complete = 0;
     list->same = list->last > 0;
     list->count = 0;
-    if (n > GSC_FEW && n > list->capacity) {
+    if (n > GSC_LIST_INLINE && n > list->capacity) {
         gsc_status status = reserve_views(list, n);
         if (status != GSC_OK)
             return status;
@@ -64,7 +64,7 @@ gsc_status gsc__gradlist_begin(gsc__gradlist *list, size_t n)
     return GSC_OK;
 }
 
-static inline void add_run(gsc__gradlist *list, const gsc__view *view)
+static inline void add_run(gsc__list *list, const gsc__view *view)
 {
     list->plain = list->plain && view->dense && view->kind == list->views[0].kind;
     gsc__run *next = &list->runs[list->run_count];
@@ -77,12 +77,12 @@ static inline void add_run(gsc__gradlist *list, const gsc__view *view)
 }
 
 /* Takes up the view that lies in the next place of the list. */
-static inline gsc_status take_up(gsc__gradlist *list, const char *caller)
+static inline gsc_status take_up(gsc__list *list, const char *api)
 {
     gsc__view *view = &list->views[list->count];
     size_t elements;
     if (__builtin_add_overflow(list->elements, view->count, &elements))
-        return gsc_fail(GSC_ERR_VALUE, "%s: the gradients have more than 2^64 elements in all", caller);
+        return gsc_fail(GSC_ERR_VALUE, "%s: the gradients have more than 2^64 elements in all", api);
     view->first_element = list->elements;
     list->elements = elements;
     list->ascending = list->ascending && (list->count == 0 || view[-1].start < view->start);
@@ -92,7 +92,7 @@ static inline gsc_status take_up(gsc__gradlist *list, const char *caller)
 }
 
 /* The first views have turned out to be all that is left of what the list was. */
-__attribute__((noinline)) static void take_up_again(gsc__gradlist *list)
+__attribute__((noinline)) static void take_up_again(gsc__list *list)
 {
     size_t count = list->count;
     begin_anew(list);
@@ -100,43 +100,40 @@ __attribute__((noinline)) static void take_up_again(gsc__gradlist *list)
         (void)take_up(list, ""); /* a part of what was no more than 2^64 elements */
 }
 
-__attribute__((noinline)) static gsc_status add_unusual(gsc__gradlist *list, const DLTensor *tensor, size_t index,
-                                                        const char *name, const gsc__gradlist_rules *rules)
+__attribute__((noinline)) static gsc_status add_unusual(gsc__list *list, const DLTensor *tensor, size_t index,
+                                                        const char *name, const gsc__list_rules *rules)
 {
-    const gsc__place place = {
-        .caller = rules->caller, .what = "gradient", .listed = true, .index = index, .name = name};
+    const gsc__message_subject subject = {
+        .api = rules->api, .what = "gradient", .listed = true, .index = index, .name = name};
     const gsc__view_rules view_rules = {.writes = rules->writes, .allow_fp16 = rules->allow_fp16};
     gsc__view *view = &list->views[list->count];
-    gsc_status status = gsc__view_check(tensor, &view_rules, &place, view);
-    return status == GSC_OK && view->count > 0 ? take_up(list, rules->caller) : status;
+    gsc_status status = gsc__view_check(tensor, &view_rules, &subject, view);
+    return status == GSC_OK && view->count > 0 ? take_up(list, rules->api) : status;
 }
 
-static inline gsc_status add(gsc__gradlist *list, const DLTensor *tensor, size_t index,
-                             const gsc__gradlist_rules *rules)
+static inline gsc_status add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules)
 {
     if (!tensor)
         return GSC_OK;
     gsc__view *view = &list->views[list->count];
     if (list->same) {
-        if (list->count < list->last && gsc__view_is_still(view, tensor)) {
+        if (list->count < list->last && gsc__view_unchanged(view, tensor)) {
             list->count++;
             return GSC_OK;
         }
         take_up_again(list);
     }
-    if (gsc__view_usual(tensor, view))
-        return take_up(list, rules->caller);
+    if (gsc__view_fast(tensor, view))
+        return take_up(list, rules->api);
     return add_unusual(list, tensor, index, NULL, rules);
 }
 
-gsc_status gsc__gradlist_add(gsc__gradlist *list, const DLTensor *tensor, size_t index,
-                             const gsc__gradlist_rules *rules)
+gsc_status gsc__list_add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules)
 {
     return add(list, tensor, index, rules);
 }
 
-gsc_status gsc__gradlist_add_each(gsc__gradlist *list, size_t n, const gsc__gradlist_source *source,
-                                  const gsc__gradlist_rules *rules)
+gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules)
 {
     for (size_t i = 0; i < n; i++) {
         const DLTensor *tensor = source->tensor(source->self, i);
@@ -174,9 +171,9 @@ static size_t hash_address(const void *address)
 }
 
 /* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. */
-static void drop_duplicates(gsc__gradlist *list)
+static void drop_duplicates(gsc__list *list)
 {
-    size_t few[2 * GSC_FEW], *table = list->table ? list->table : few, mask = 2 * GSC_FEW - 1;
+    size_t few[2 * GSC_LIST_INLINE], *table = list->table ? list->table : few, mask = 2 * GSC_LIST_INLINE - 1;
     while (mask + 1 < 2 * list->count)
         mask = 2 * mask + 1;
     memset(table, 0, (mask + 1) * sizeof *table);
@@ -197,19 +194,19 @@ static void drop_duplicates(gsc__gradlist *list)
     take_up_again(list);
 }
 
-static void place_blocks(gsc__gradlist *list)
+static void place_blocks(gsc__list *list)
 {
     list->blocks = 0;
     for (size_t i = 0; i < list->count; i++) {
         list->views[i].first_block = list->blocks;
-        list->blocks += gsc__blocks(list->views[i].count);
+        list->blocks += gsc__gradient_blocks(list->views[i].count);
     }
 }
 
-static gsc_status reserve_sums(gsc__gradlist *list)
+static gsc_status reserve_sums(gsc__list *list)
 {
     size_t blocks = list->blocks;
-    if (blocks > GSC_FEW && blocks > list->sums_capacity) {
+    if (blocks > GSC_LIST_INLINE && blocks > list->sums_capacity) {
         gsc__partial *sums = blocks <= SIZE_MAX / sizeof *sums ? malloc(blocks * sizeof *sums) : NULL;
         if (!sums)
             return gsc_fail(GSC_ERR_MEMORY, "out of memory for the norm of %zu elements", list->elements);
@@ -222,7 +219,7 @@ static gsc_status reserve_sums(gsc__gradlist *list)
 }
 
 /* Identical views begin at the same element, so starts that ascend prove that there are none. */
-gsc_status gsc__gradlist_finish(gsc__gradlist *list, bool want_norm)
+gsc_status gsc__list_finish(gsc__list *list, bool want_norm)
 {
     if (list->same && list->count < list->last)
         take_up_again(list);
@@ -235,34 +232,34 @@ gsc_status gsc__gradlist_finish(gsc__gradlist *list, bool want_norm)
     return reserve_sums(list);
 }
 
-void gsc__gradlist_free(gsc__gradlist *list)
+void gsc__list_free(gsc__list *list)
 {
     free(list->more_views);
     free(list->more_runs);
     free(list->table);
     free(list->more_sums);
-    gsc__gradlist_init(list);
+    gsc__list_init(list);
     list->count = 0;
 }
 
-gsc__finding gsc__gradlist_scan(const gsc__gradlist *list, gsc__kernel *const *kernels, double factor, bool stores)
+gsc__check_result gsc__sweep_kernels(const gsc__list *list, gsc__kernel *const *kernels, double factor, bool stores)
 {
     uint64_t max_bits[GSC_KINDS];
     const gsc__sweep sweep = {
         .list = list, .kernels = kernels, .factor = {factor, factor, factor, factor}, .stores = stores};
     gsc__sweep_run(&sweep, max_bits);
-    return gsc__finding_from_bits(max_bits);
+    return gsc__check_result_from_bits(max_bits);
 }
 
-gsc__finding gsc__gradlist_check(const gsc__gradlist *list, double r)
+gsc__check_result gsc__sweep_check(const gsc__list *list, double r)
 {
-    return gsc__gradlist_scan(list, gsc__kernels()->check, r, false);
+    return gsc__sweep_kernels(list, gsc__kernels()->check, r, false);
 }
 
-gsc__finding gsc__gradlist_unscale(const gsc__gradlist *list, double r)
+gsc__check_result gsc__sweep_unscale(const gsc__list *list, double r)
 {
     /* A product with 1 would make signalling NaNs quiet. */
-    return r == 1.0 ? gsc__gradlist_check(list, r) : gsc__gradlist_scan(list, gsc__kernels()->unscale, r, true);
+    return r == 1.0 ? gsc__sweep_check(list, r) : gsc__sweep_kernels(list, gsc__kernels()->unscale, r, true);
 }
 
-void gsc__gradlist_multiply(const gsc__gradlist *list, double factor) { (void)gsc__gradlist_unscale(list, factor); }
+void gsc__sweep_multiply(const gsc__list *list, double factor) { (void)gsc__sweep_unscale(list, factor); }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gradlist.h: what the core asks of the kernels: one list of tensors, checked once, then swept as a whole.
  *
- *     gsc__gradlist_begin(&list, n)            allocates when n grows beyond GSC_FEW
- *     gsc__gradlist_add(&list, tensor, …)      n times: checks one tensor, or refuses it by name
- *     gsc__gradlist_finish(&list)              drops identical views listed twice; allocates when a norm is wanted
- *     gsc__gradlist_unscale / _check / …       loops over all elements on all threads
+ *     gsc__list_begin(&list, n)            allocates when n grows beyond GSC_LIST_INLINE
+ *     gsc__list_add(&list, tensor, …)      n times: checks one tensor, or refuses it by name
+ *     gsc__list_finish(&list)              drops identical views listed twice; allocates when a norm is wanted
+ *     gsc__sweep_unscale / _check / …       loops over all elements on all threads
  *
  * The tensors and their shapes are borrowed until the sweeps are done. Sweeps and the functions of norms are
  * arithmetic: their caller has entered the environment of base/fpenv.h. The rest needs none. */
@@ -20,12 +20,12 @@
 #include "gradscaler/status.h"
 #include "kernels/kernels.h"
 
-enum { GSC_FEW = 16 }; /* tensors, and blocks of a norm, that need no allocation */
+enum { GSC_LIST_INLINE = 16 }; /* tensors, and blocks of a norm, that need no allocation */
 
-/* Begins its life in gsc__gradlist_init or zeroed, and must not move. Members are the kernels' business but for
+/* Begins its life in gsc__list_init or zeroed, and must not move. Members are the kernels' business but for
  * `count`.
  */
-typedef struct gsc__gradlist {
+typedef struct gsc__list {
     size_t count;    /* tensors with elements, each once: what the sweeps see */
     size_t elements; /* of them */
     gsc__view *views;
@@ -44,48 +44,46 @@ typedef struct gsc__gradlist {
     gsc__partial *sums; /* one partial norm per block */
     size_t sums_capacity;
     gsc__partial *more_sums; /* sums_capacity of them; NULL: few_sums */
-    gsc__view few_views[GSC_FEW];
-    gsc__run few_runs[GSC_FEW];
-    gsc__partial few_sums[GSC_FEW];
-} gsc__gradlist;
+    gsc__view few_views[GSC_LIST_INLINE];
+    gsc__run few_runs[GSC_LIST_INLINE];
+    gsc__partial few_sums[GSC_LIST_INLINE];
+} gsc__list;
 
-typedef struct gsc__gradlist_rules {
+typedef struct gsc__list_rules {
     bool writes; /* elements will be written: refuse strides that reach one twice */
     bool allow_fp16;
-    const char *caller; /* the public function, for messages */
-} gsc__gradlist_rules;
+    const char *api; /* the public function, for messages */
+} gsc__list_rules;
 
 /* Cheaper than zeroing a list on the stack. */
-void gsc__gradlist_init(gsc__gradlist *list);
-gsc_status gsc__gradlist_begin(gsc__gradlist *list, size_t n);
+void gsc__list_init(gsc__list *list);
+gsc_status gsc__list_begin(gsc__list *list, size_t n);
 /* tensor NULL or without elements: passed over. index says in messages which one it is. */
-gsc_status gsc__gradlist_add(gsc__gradlist *list, const DLTensor *tensor, size_t index,
-                             const gsc__gradlist_rules *rules);
+gsc_status gsc__list_add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules);
 
 /* Where tensors come from, and for messages their names: `gsc_scaler_unscale: gradient 3 ("fc.weight") is float16; …`.
  */
-typedef struct gsc__gradlist_source {
+typedef struct gsc__list_source {
     void *self;
     DLTensor *(*tensor)(void *self, size_t index);
     const char *(*name)(void *self, size_t index); /* may be NULL */
-} gsc__gradlist_source;
-gsc_status gsc__gradlist_add_each(gsc__gradlist *list, size_t n, const gsc__gradlist_source *source,
-                                  const gsc__gradlist_rules *rules);
+} gsc__list_source;
+gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules);
 /* May allocate the partial sums (GSC_ERR_MEMORY) when the total size grows and want_norm is set. */
-gsc_status gsc__gradlist_finish(gsc__gradlist *list, bool want_norm);
-void gsc__gradlist_free(gsc__gradlist *list);
+gsc_status gsc__list_finish(gsc__list *list, bool want_norm);
+void gsc__list_free(gsc__list *list);
 
 /* What a check saw, over all dtypes. */
-typedef struct gsc__finding {
+typedef struct gsc__check_result {
     bool found_inf;
     double max_abs; /* of the results; NaN if one is NaN, infinity if one is infinite, 0 if there are none */
-} gsc__finding;
+} gsc__check_result;
 
 /* x = x * r as docs/numbers.md has it: r is rounded to float32 once for float32, bfloat16 and float16; the product is
  * formed in float32 (float64 for float64) and rounded to the stored dtype. r == 1 writes nothing. */
-gsc__finding gsc__gradlist_unscale(const gsc__gradlist *list, double r);
+gsc__check_result gsc__sweep_unscale(const gsc__list *list, double r);
 /* The same without writing: what the results would be. */
-gsc__finding gsc__gradlist_check(const gsc__gradlist *list, double r);
+gsc__check_result gsc__sweep_check(const gsc__list *list, double r);
 
 /* Sums behind a norm. They add up over ranks: reduce `sums` with allreduce_sum (p finite) or max_abs with allreduce_max
  * (p infinite), then ask for the norm. */
@@ -93,32 +91,32 @@ typedef struct gsc__norm_sums {
     double p;
     double sums[3]; /* p = 1, 2: of ordinary, tiny and huge blocks, the latter two prescaled by a power of two so that
                        nothing over- or underflows; other finite p: sums[0] of (|x| * 2^-exponent)^p */
-    int exponent;   /* finite p other than 1 and 2: set by the caller before the sweep (gsc__gradlist_norm_exponent) */
+    int exponent;   /* finite p other than 1 and 2: set by the caller before the sweep (gsc__norm_exponent) */
     double max_abs; /* p infinite */
 } gsc__norm_sums;
 
 /* For finite p other than 1 and 2: an exponent e such that max |x * r| * 2^-e is about 1 (INT_MIN/2 when there is no
  * non-zero finite element), to be agreed on by all ranks (the maximum) and put into sums.exponent. 0 for other p. */
-int gsc__gradlist_norm_exponent(const gsc__gradlist *list, double r, double p);
-/* Fills sums from x * r (rounded as by unscale) and the finding, in one reading pass. p > 0 or infinity. list must have
- * been finished with want_norm. finding may be NULL. */
-void gsc__gradlist_norm(const gsc__gradlist *list, double r, double p, gsc__norm_sums *sums, gsc__finding *finding);
+int gsc__norm_exponent(const gsc__list *list, double r, double p);
+/* Fills sums from x * r (rounded as by unscale) and the check result, in one reading pass. p > 0 or infinity. list must
+ * have been finished with want_norm. result may be NULL. */
+void gsc__norm_sum(const gsc__list *list, double r, double p, gsc__norm_sums *sums, gsc__check_result *result);
 /* (sum of |x|^p)^(1/p); NaN if any element is NaN. */
 double gsc__norm_from_sums(const gsc__norm_sums *sums);
 /* max_norm / (norm + 1e-6) where that is < 1, else exactly 1; 1 for a norm that is not finite. */
 double gsc__clip_coefficient(double max_norm, double norm);
 
 /* x = x * factor in each dtype's arithmetic (factor rounded to float32 for all but float64). */
-void gsc__gradlist_multiply(const gsc__gradlist *list, double factor);
+void gsc__sweep_multiply(const gsc__list *list, double factor);
 
 /* What is not finite in one tensor * r, in row-major order: all 0 if nothing is. */
-typedef struct gsc__census {
+typedef struct gsc__nonfinite {
     uint64_t inf_count, nan_count, first_index;
-} gsc__census;
-enum { GSC_CENSUS_MOST = 64 }; /* tensors at a time */
+} gsc__nonfinite;
+enum { GSC_NONFINITE_BATCH = 64 }; /* tensors at a time */
 /* The view of a tensor that a list accepts; one without elements for NULL. */
-void gsc__census_view(const DLTensor *tensor, gsc__view *out);
+void gsc__nonfinite_view(const DLTensor *tensor, gsc__view *out);
 /* out[i] becomes that of views[i]; returns whether anything is not finite, which is faster if it was expected. */
-bool gsc__census_take(const gsc__view *views, size_t n, double r, bool expected, gsc__census *out);
+bool gsc__count_nonfinite(const gsc__view *views, size_t n, double r, bool expected, gsc__nonfinite *out);
 
 #endif

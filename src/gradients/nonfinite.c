@@ -22,7 +22,7 @@ static void keep_least(atomic_uint_least64_t *least, uint64_t value)
 
 static void count_block(census *all, size_t first, size_t count)
 {
-    _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
+    _Alignas(64) unsigned char packed[GSC_GRADIENT_BLOCK * sizeof(double)];
     const gsc__layout *layout = all->layout;
     gsc__run run = {packed, count};
     if (layout->ndim == 1 && layout->stride[0] == 1)
@@ -44,12 +44,12 @@ static void count_task(void *ctx, size_t index)
     census *all = ctx;
     size_t first = index * all->elements_per_task;
     size_t end = all->count - first > all->elements_per_task ? first + all->elements_per_task : all->count;
-    for (; first < end; first += GSC_BLOCK)
-        count_block(all, first, end - first < GSC_BLOCK ? end - first : GSC_BLOCK);
+    for (; first < end; first += GSC_GRADIENT_BLOCK)
+        count_block(all, first, end - first < GSC_GRADIENT_BLOCK ? end - first : GSC_GRADIENT_BLOCK);
 }
 
 /* Any size, any strides. */
-static bool count_large(const gsc__view *view, double r, gsc__census *out)
+static bool count_large(const gsc__view *view, double r, gsc__nonfinite *out)
 {
     gsc__layout layout;
     gsc__layout_logical(view->tensor, view->kind, &layout);
@@ -58,7 +58,7 @@ static bool count_large(const gsc__view *view, double r, gsc__census *out)
     gsc_parallel_run(gsc__task_split(view->count, &all.elements_per_task), count_task, &all);
     if (all.infs + all.nans == 0)
         return false;
-    *out = (gsc__census){.inf_count = all.infs, .nan_count = all.nans, .first_index = all.first};
+    *out = (gsc__nonfinite){.inf_count = all.infs, .nan_count = all.nans, .first_index = all.first};
     return true;
 }
 
@@ -79,7 +79,7 @@ static size_t join(const gsc__run *runs, size_t n, size_t element_size, gsc__run
     return count;
 }
 
-static bool is_small(const gsc__view *view) { return view->dense && view->count < GSC_ALONE; }
+static bool is_small(const gsc__view *view) { return view->dense && view->count < GSC_PARALLEL_MIN; }
 
 /* How many small tensors of one kind come next. */
 static size_t small_ones(const gsc__view *views, size_t n)
@@ -91,10 +91,10 @@ static size_t small_ones(const gsc__view *views, size_t n)
 }
 
 /* After an overflow in one of thousands, a share in one check is all that most of them need. */
-static bool count_small(const gsc__view *views, size_t n, double r, bool expected, gsc__census *out)
+static bool count_small(const gsc__view *views, size_t n, double r, bool expected, gsc__nonfinite *out)
 {
-    gsc__run runs[GSC_CENSUS_MOST], joined[GSC_CENSUS_MOST];
-    gsc__partial found[GSC_CENSUS_MOST];
+    gsc__run runs[GSC_NONFINITE_BATCH], joined[GSC_NONFINITE_BATCH];
+    gsc__partial found[GSC_NONFINITE_BATCH];
     const gsc__kernel_table *kernels = gsc__kernels();
     const gsc__kind kind = views[0].kind;
     for (size_t k = 0; k < n; k++)
@@ -108,25 +108,25 @@ static bool count_small(const gsc__view *views, size_t n, double r, bool expecte
         if (found[k].counts.infs + found[k].counts.nans == 0)
             continue;
         any = true;
-        if (gsc__usual_count(views[k].tensor) > 0) /* in row-major order */
-            out[k] = (gsc__census){.inf_count = found[k].counts.infs,
-                                   .nan_count = found[k].counts.nans,
-                                   .first_index = found[k].counts.first};
+        if (gsc__fast_count(views[k].tensor) > 0) /* in row-major order */
+            out[k] = (gsc__nonfinite){.inf_count = found[k].counts.infs,
+                                      .nan_count = found[k].counts.nans,
+                                      .first_index = found[k].counts.first};
         else
             count_large(&views[k], r, &out[k]);
     }
     return any;
 }
 
-void gsc__census_view(const DLTensor *tensor, gsc__view *out)
+void gsc__nonfinite_view(const DLTensor *tensor, gsc__view *out)
 {
     const gsc__view_rules rules = {.writes = false, .allow_fp16 = true};
-    const gsc__place place = {.caller = "gsc__census_view", .what = "tensor"};
-    if (!tensor || (!gsc__view_usual(tensor, out) && gsc__view_check(tensor, &rules, &place, out) != GSC_OK))
+    const gsc__message_subject subject = {.api = "gsc__nonfinite_view", .what = "tensor"};
+    if (!tensor || (!gsc__view_fast(tensor, out) && gsc__view_check(tensor, &rules, &subject, out) != GSC_OK))
         *out = (gsc__view){.dense = true};
 }
 
-bool gsc__census_take(const gsc__view *views, size_t n, double r, bool expected, gsc__census *out)
+bool gsc__count_nonfinite(const gsc__view *views, size_t n, double r, bool expected, gsc__nonfinite *out)
 {
     bool any = false;
     memset(out, 0, n * sizeof *out);

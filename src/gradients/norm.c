@@ -10,7 +10,7 @@
 #include "gradients/sweep.h"
 
 typedef struct power_sweep {
-    const gsc__gradlist *list;
+    const gsc__list *list;
     gsc__partial *partials;
     double r, p;
     int exponent;
@@ -30,8 +30,8 @@ static gsc__partial add_partials(const gsc__partial *partials, size_t count)
 
 static double sum_block(const power_sweep *all, const gsc__view *view, const gsc__layout *layout, size_t first)
 {
-    _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
-    size_t count = view->count - first < GSC_BLOCK ? view->count - first : GSC_BLOCK;
+    _Alignas(64) unsigned char packed[GSC_GRADIENT_BLOCK * sizeof(double)];
+    size_t count = view->count - first < GSC_GRADIENT_BLOCK ? view->count - first : GSC_GRADIENT_BLOCK;
     gsc__layout_pack(layout, first, count, packed);
     const gsc__run run = {packed, count};
     if (all->r != 1.0)
@@ -47,25 +47,25 @@ static void sum_part(void *ctx, const gsc__view *view, size_t from, size_t to)
     const power_sweep *all = ctx;
     gsc__layout layout;
     gsc__layout_collapse(view->tensor, view->kind, &layout);
-    for (; from < to; from += GSC_BLOCK)
-        all->partials[view->first_block + from / GSC_BLOCK] =
+    for (; from < to; from += GSC_GRADIENT_BLOCK)
+        all->partials[view->first_block + from / GSC_GRADIENT_BLOCK] =
             (gsc__partial){.sums = {sum_block(all, view, &layout, from), 0.0, 0.0}};
 }
 
 static void sum_task(void *ctx, size_t index)
 {
     power_sweep *all = ctx;
-    gsc__gradlist_visit(all->list, index, all->elements_per_task, sum_part, all);
+    gsc__list_visit(all->list, index, all->elements_per_task, sum_part, all);
 }
 
-static gsc__finding sweep_powers(const gsc__gradlist *list, double r, const gsc__norm_sums *sums)
+static gsc__check_result sweep_powers(const gsc__list *list, double r, const gsc__norm_sums *sums)
 {
     power_sweep all = {.list = list, .partials = list->sums, .r = r, .p = sums->p, .exponent = sums->exponent};
     gsc_parallel_run(gsc__task_split(list->elements, &all.elements_per_task), sum_task, &all);
-    return gsc__gradlist_check(list, r);
+    return gsc__sweep_check(list, r);
 }
 
-static gsc__finding sweep_sums(const gsc__gradlist *list, double r, double p)
+static gsc__check_result sweep_sums(const gsc__list *list, double r, double p)
 {
     uint64_t max_bits[GSC_KINDS];
     const gsc__kernel_table *kernels = gsc__kernels();
@@ -74,16 +74,16 @@ static gsc__finding sweep_sums(const gsc__gradlist *list, double r, double p)
                               .factor = {r, r, r, r},
                               .partials = list->sums};
     gsc__sweep_run(&sweep, max_bits);
-    return gsc__finding_from_bits(max_bits);
+    return gsc__check_result_from_bits(max_bits);
 }
 
 static bool has_kernel(double p) { return p == 1.0 || p == 2.0; }
 
-int gsc__gradlist_norm_exponent(const gsc__gradlist *list, double r, double p)
+int gsc__norm_exponent(const gsc__list *list, double r, double p)
 {
     if (has_kernel(p) || isinf(p))
         return 0;
-    double max_abs = gsc__gradlist_check(list, r).max_abs;
+    double max_abs = gsc__sweep_check(list, r).max_abs;
     int exponent = INT_MIN / 2;
     if (max_abs > 0.0 && isfinite(max_abs)) {
         (void)frexp(max_abs, &exponent);
@@ -94,13 +94,13 @@ int gsc__gradlist_norm_exponent(const gsc__gradlist *list, double r, double p)
     return exponent;
 }
 
-void gsc__gradlist_norm(const gsc__gradlist *list, double r, double p, gsc__norm_sums *sums, gsc__finding *finding)
+void gsc__norm_sum(const gsc__list *list, double r, double p, gsc__norm_sums *sums, gsc__check_result *result)
 {
-    gsc__finding found = {.found_inf = false, .max_abs = 0.0};
+    gsc__check_result found = {.found_inf = false, .max_abs = 0.0};
     sums->p = p;
     sums->sums[0] = sums->sums[1] = sums->sums[2] = 0.0;
     if (isinf(p)) {
-        found = gsc__gradlist_check(list, r);
+        found = gsc__sweep_check(list, r);
     } else if (list->count > 0) {
         found = has_kernel(p) ? sweep_sums(list, r, p) : sweep_powers(list, r, sums);
         gsc__partial total = add_partials(list->sums, list->blocks);
@@ -108,8 +108,8 @@ void gsc__gradlist_norm(const gsc__gradlist *list, double r, double p, gsc__norm
             sums->sums[bin] = total.sums[bin];
     }
     sums->max_abs = found.max_abs;
-    if (finding)
-        *finding = found;
+    if (result)
+        *result = found;
 }
 
 /* sqrt of the three bins together: the greatest that is not empty says in which scale. */

@@ -17,13 +17,13 @@ typedef struct pair_text {
     char text[64];
 } pair_text;
 
-static pair_text describe_pair(const gsc__place *pair)
+static pair_text describe_pair(const gsc__message_subject *pair)
 {
     pair_text where;
     if (pair->listed)
-        snprintf(where.text, sizeof where.text, "%s: pair %zu", pair->caller, pair->index);
+        snprintf(where.text, sizeof where.text, "%s: pair %zu", pair->api, pair->index);
     else
-        snprintf(where.text, sizeof where.text, "%s", pair->caller);
+        snprintf(where.text, sizeof where.text, "%s", pair->api);
     return where;
 }
 
@@ -36,7 +36,7 @@ static int different_dimension(const DLTensor *a, const DLTensor *b)
     return d;
 }
 
-static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const gsc__place *pair)
+static gsc_status check_shapes(const DLTensor *in, const DLTensor *out, const gsc__message_subject *pair)
 {
     if (in->ndim != out->ndim)
         return gsc_fail(GSC_ERR_VALUE, "%s: in has ndim %d, out has %d; allowed is the same shape",
@@ -53,7 +53,7 @@ static bool is_wider(gsc__kind out, gsc__kind in)
     return (out == GSC_F32 || out == GSC_F64) && gsc__kind_size(out) > gsc__kind_size(in);
 }
 
-static gsc_status check_kinds(gsc__kind in, gsc__kind out, const gsc__place *pair)
+static gsc_status check_kinds(gsc__kind in, gsc__kind out, const gsc__message_subject *pair)
 {
     if (in == out || is_wider(out, in))
         return GSC_OK;
@@ -96,7 +96,7 @@ static bool disjoint(const gsc__view *a, const gsc__view *b)
     return gsc__pair_overlap(&one, &other) == GSC_DISJOINT;
 }
 
-static gsc_status check_overlap(const gsc__view *in, const gsc__view *out, const gsc__place *pair)
+static gsc_status check_overlap(const gsc__view *in, const gsc__view *out, const gsc__message_subject *pair)
 {
     if (same_view(in, out) || disjoint(in, out))
         return GSC_OK;
@@ -106,24 +106,25 @@ static gsc_status check_overlap(const gsc__view *in, const gsc__view *out, const
 
 gsc_status gsc__scale_check(const DLTensor *in, const DLTensor *out, size_t index, size_t total)
 {
-    const char *caller = total == 0 ? "gsc_scaler_scale" : "gsc_scaler_scale_list";
-    const gsc__place in_place = {.caller = caller, .what = "in", .listed = total > 0, .index = index};
-    const gsc__place out_place = {.caller = caller, .what = "out", .listed = total > 0, .index = index};
+    const char *api = total == 0 ? "gsc_scaler_scale" : "gsc_scaler_scale_list";
+    const gsc__message_subject in_subject = {.api = api, .what = "in", .listed = total > 0, .index = index};
+    const gsc__message_subject out_subject = {.api = api, .what = "out", .listed = total > 0, .index = index};
     char where[64];
     if (!in || !out)
-        return gsc_fail(GSC_ERR_VALUE, "%s is NULL", gsc__place_text(in ? &out_place : &in_place, where, sizeof where));
+        return gsc_fail(GSC_ERR_VALUE, "%s is NULL",
+                        gsc__message_subject_text(in ? &out_subject : &in_subject, where, sizeof where));
     const gsc__view_rules reads = {.writes = false, .allow_fp16 = true}, writes = {.writes = true, .allow_fp16 = true};
     gsc__view from, to;
-    gsc_status status = gsc__view_usual(in, &from) ? GSC_OK : gsc__view_check(in, &reads, &in_place, &from);
-    if (status == GSC_OK && !gsc__view_usual(out, &to))
-        status = gsc__view_check(out, &writes, &out_place, &to);
+    gsc_status status = gsc__view_fast(in, &from) ? GSC_OK : gsc__view_check(in, &reads, &in_subject, &from);
+    if (status == GSC_OK && !gsc__view_fast(out, &to))
+        status = gsc__view_check(out, &writes, &out_subject, &to);
     if (status != GSC_OK)
         return status;
-    status = check_shapes(in, out, &in_place);
+    status = check_shapes(in, out, &in_subject);
     if (status == GSC_OK)
-        status = check_kinds(from.kind, to.kind, &in_place);
+        status = check_kinds(from.kind, to.kind, &in_subject);
     if (status == GSC_OK && from.count > 0)
-        status = check_overlap(&from, &to, &in_place);
+        status = check_overlap(&from, &to, &in_subject);
     return status;
 }
 
@@ -249,10 +250,10 @@ void gsc__scale_apply(const DLTensor *in, const DLTensor *out, double factor)
         gsc_parallel_run(tasks, scale_task, &all);
 }
 
-bool gsc__scale_usual(const DLTensor *in, const DLTensor *out, double factor)
+bool gsc__scale_fast(const DLTensor *in, const DLTensor *out, double factor)
 {
     gsc__view from, to;
-    if (!in || !out || !gsc__view_usual(in, &from) || !gsc__view_usual(out, &to))
+    if (!in || !out || !gsc__view_fast(in, &from) || !gsc__view_fast(out, &to))
         return false;
     if (from.kind != to.kind || from.count > CHUNK || in->ndim != out->ndim)
         return false;

@@ -20,6 +20,6 @@ void gsc__scale_apply(const DLTensor *in, const DLTensor *out, double factor);
 /* Both at once for nearly every loss: a small, compact pair of one dtype. false: nothing is done, and that says
  * nothing.
  */
-bool gsc__scale_usual(const DLTensor *in, const DLTensor *out, double factor);
+bool gsc__scale_fast(const DLTensor *in, const DLTensor *out, double factor);
 
 #endif

@@ -166,13 +166,13 @@ static void widen(gsc__kind kind, const uint16_t *halves, float *wide, size_t co
 /* Elements [from, to) of the view. */
 static void count_part(const job *all, size_t from, size_t to, task_tally *tally)
 {
-    _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
-    float wide[GSC_BLOCK];
+    _Alignas(64) unsigned char packed[GSC_GRADIENT_BLOCK * sizeof(double)];
+    float wide[GSC_GRADIENT_BLOCK];
     const gsc__view *view = all->view;
     gsc__layout layout;
     gsc__layout_collapse(view->tensor, view->kind, &layout);
-    for (; from < to; from += GSC_BLOCK) {
-        size_t count = to - from < GSC_BLOCK ? to - from : GSC_BLOCK;
+    for (; from < to; from += GSC_GRADIENT_BLOCK) {
+        size_t count = to - from < GSC_GRADIENT_BLOCK ? to - from : GSC_GRADIENT_BLOCK;
         const void *x = view->start + from * gsc__kind_size(view->kind);
         if (!view->dense) {
             gsc__layout_pack(&layout, from, count, packed);
@@ -250,15 +250,15 @@ gsc_status gsc_grad_statistics(const DLTensor *grad, gsc_grad_stats *out)
     if (!grad || !out)
         return gsc_fail(GSC_ERR_VALUE, "gsc_grad_statistics: %s is NULL", grad ? "out" : "grad");
     const gsc__view_rules rules = {.writes = false, .allow_fp16 = true};
-    const gsc__place place = {.caller = "gsc_grad_statistics", .what = "grad"};
+    const gsc__message_subject subject = {.api = "gsc_grad_statistics", .what = "grad"};
     gsc__view view;
-    gsc_status status = gsc__view_check(grad, &rules, &place, &view);
+    gsc_status status = gsc__view_check(grad, &rules, &subject, &view);
     if (status != GSC_OK)
         return status;
     *out = (gsc_grad_stats){.count = view.count};
-    gsc__fpenv caller = gsc__fpenv_enter();
+    gsc__fpenv saved = gsc__fpenv_enter();
     if (view.count > 0)
         count_values(&view, out);
-    gsc__fpenv_leave(caller);
+    gsc__fpenv_leave(saved);
     return GSC_OK;
 }

@@ -36,9 +36,9 @@ typedef struct batch {
 size_t gsc__task_split(size_t elements, size_t *elements_per_task)
 {
     *elements_per_task = elements;
-    if (elements < GSC_ALONE)
+    if (elements < GSC_PARALLEL_MIN)
         return 1;
-    size_t threads = (size_t)gsc__parallel_threads(), tasks = elements / GSC_TASK_LEAST;
+    size_t threads = (size_t)gsc__parallel_threads(), tasks = elements / GSC_TASK_MIN;
     size_t most = elements / TASK_FINE < threads * TASKS_PER_THREAD ? elements / TASK_FINE : threads * TASKS_PER_THREAD;
     most = most < threads ? threads : most;
     most = most < MOST_TASKS ? most : MOST_TASKS;
@@ -81,12 +81,12 @@ static inline void add_run(batch *b, gsc__kind kind, void *data, size_t count, s
 
 static void sweep_packed(batch *b, const gsc__layout *layout, size_t from, size_t to, size_t first_block)
 {
-    _Alignas(64) unsigned char packed[GSC_BLOCK * sizeof(double)];
+    _Alignas(64) unsigned char packed[GSC_GRADIENT_BLOCK * sizeof(double)];
     flush(b);
-    for (; from < to; from += GSC_BLOCK) {
-        size_t count = to - from < GSC_BLOCK ? to - from : GSC_BLOCK;
+    for (; from < to; from += GSC_GRADIENT_BLOCK) {
+        size_t count = to - from < GSC_GRADIENT_BLOCK ? to - from : GSC_GRADIENT_BLOCK;
         gsc__layout_pack(layout, from, count, packed);
-        add_run(b, layout->kind, packed, count, first_block + from / GSC_BLOCK);
+        add_run(b, layout->kind, packed, count, first_block + from / GSC_GRADIENT_BLOCK);
         flush(b);
         if (b->sweep->stores)
             gsc__layout_unpack(layout, from, count, packed);
@@ -115,9 +115,10 @@ static inline void sweep_dense(batch *b, const gsc__view *view, size_t from, siz
         add_run(b, view->kind, view->start + from * size, to - from, 0);
         return;
     }
-    for (; from < to; from += GSC_BLOCK)
-        add_run(b, view->kind, view->start + from * size, to - from < GSC_BLOCK ? to - from : GSC_BLOCK,
-                view->first_block + from / GSC_BLOCK);
+    for (; from < to; from += GSC_GRADIENT_BLOCK)
+        add_run(b, view->kind, view->start + from * size,
+                to - from < GSC_GRADIENT_BLOCK ? to - from : GSC_GRADIENT_BLOCK,
+                view->first_block + from / GSC_GRADIENT_BLOCK);
 }
 
 static inline void sweep_part(void *ctx, const gsc__view *view, size_t from, size_t to)
@@ -143,7 +144,7 @@ static void sweep_task(void *ctx, size_t index)
     shared *all = ctx;
     batch b;
     batch_begin(&b, all->sweep);
-    gsc__gradlist_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
+    gsc__list_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
     flush(&b);
     for (int kind = 0; kind < GSC_KINDS; kind++) {
         uint64_t seen = atomic_load_explicit(&all->max_bits[kind], memory_order_relaxed);
@@ -155,7 +156,7 @@ static void sweep_task(void *ctx, size_t index)
 /* What training loops mostly have, in one call of the kernel. */
 static inline void sweep_plain(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
-    const gsc__gradlist *list = sweep->list;
+    const gsc__list *list = sweep->list;
     memset(max_bits, 0, GSC_KINDS * sizeof *max_bits);
     if (list->count == 0)
         return;
@@ -203,16 +204,16 @@ static double value_of_bits(gsc__kind kind, uint64_t bits)
     }
 }
 
-gsc__finding gsc__finding_from_bits(const uint64_t max_bits[GSC_KINDS])
+gsc__check_result gsc__check_result_from_bits(const uint64_t max_bits[GSC_KINDS])
 {
-    gsc__finding finding = {.found_inf = false, .max_abs = 0.0};
+    gsc__check_result result = {.found_inf = false, .max_abs = 0.0};
     for (int kind = 0; kind < GSC_KINDS; kind++) {
         if (max_bits[kind] == 0)
             continue;
         double value = gsc__fpenv_pin(value_of_bits((gsc__kind)kind, max_bits[kind]));
-        finding.found_inf |= max_bits[kind] >= gsc__kind_infinity((gsc__kind)kind);
-        if (value > finding.max_abs || isnan(value))
-            finding.max_abs = value;
+        result.found_inf |= max_bits[kind] >= gsc__kind_infinity((gsc__kind)kind);
+        if (value > result.max_abs || isnan(value))
+            result.max_abs = value;
     }
-    return finding;
+    return result;
 }

@@ -16,26 +16,27 @@
 
 static _Alignas(16) float memory[4096];
 
-static const gsc__place place = {
-    .caller = "caller", .what = "gradient", .listed = true, .index = 3, .name = "fc.weight"};
+static const gsc__message_subject subject = {
+    .api = "caller", .what = "gradient", .listed = true, .index = 3, .name = "fc.weight"};
 static const gsc__view_rules reads = {.writes = false, .allow_fp16 = true},
                              writes = {.writes = true, .allow_fp16 = true};
 
 static gsc_status check(const DLTensor *tensor, const gsc__view_rules *rules)
 {
     gsc__view view;
-    return gsc__view_check(tensor, rules, &place, &view);
+    return gsc__view_check(tensor, rules, &subject, &view);
 }
 
 static void test_places_in_words(void **state)
 {
     (void)state;
     char text[64], little[12];
-    gsc__place single = {.caller = "f", .what = "grad"}, unnamed = {.caller = "f", .what = "gradient", .listed = true};
-    assert_string_equal(gsc__place_text(&place, text, sizeof text), "caller: gradient 3 (\"fc.weight\")");
-    assert_string_equal(gsc__place_text(&single, text, sizeof text), "f: grad");
-    assert_string_equal(gsc__place_text(&unnamed, text, sizeof text), "f: gradient 0");
-    assert_string_equal(gsc__place_text(&place, little, sizeof little), "caller: gra");
+    gsc__message_subject single = {.api = "f", .what = "grad"},
+                         unnamed = {.api = "f", .what = "gradient", .listed = true};
+    assert_string_equal(gsc__message_subject_text(&subject, text, sizeof text), "caller: gradient 3 (\"fc.weight\")");
+    assert_string_equal(gsc__message_subject_text(&single, text, sizeof text), "f: grad");
+    assert_string_equal(gsc__message_subject_text(&unnamed, text, sizeof text), "f: gradient 0");
+    assert_string_equal(gsc__message_subject_text(&subject, little, sizeof little), "caller: gra");
 }
 
 static void test_dtypes(void **state)
@@ -141,7 +142,7 @@ static void test_collapsing(void **state)
         const case_ *c = &cases[i];
         DLTensor tensor = tensor_over(memory + 100, GSC_FLOAT32, c->ndim, c->shape, c->strides);
         gsc__view view;
-        expect_ok(gsc__view_check(&tensor, &reads, &place, &view));
+        expect_ok(gsc__view_check(&tensor, &reads, &subject, &view));
         assert_true(view.dense == c->dense);
         assert_ptr_equal(view.start, memory + 100 + c->start);
     }

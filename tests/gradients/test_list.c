@@ -17,15 +17,15 @@
 #include "layouts.h"
 #include "sanitizer_options.h"
 
-static const gsc__gradlist_rules writes = {.writes = true, .allow_fp16 = true, .caller = "gsc_scaler_unscale"};
-static const gsc__gradlist_rules reads = {.writes = false, .allow_fp16 = true, .caller = "gsc_scaler_unscale"};
+static const gsc__list_rules writes = {.writes = true, .allow_fp16 = true, .api = "gsc_scaler_unscale"};
+static const gsc__list_rules reads = {.writes = false, .allow_fp16 = true, .api = "gsc_scaler_unscale"};
 
-static void fill_list(gsc__gradlist *list, DLTensor *tensors, size_t n, const gsc__gradlist_rules *rules)
+static void fill_list(gsc__list *list, DLTensor *tensors, size_t n, const gsc__list_rules *rules)
 {
-    expect_ok(gsc__gradlist_begin(list, n));
+    expect_ok(gsc__list_begin(list, n));
     for (size_t i = 0; i < n; i++)
-        expect_ok(gsc__gradlist_add(list, &tensors[i], i, rules));
-    expect_ok(gsc__gradlist_finish(list, true));
+        expect_ok(gsc__list_add(list, &tensors[i], i, rules));
+    expect_ok(gsc__list_finish(list, true));
 }
 
 enum { TENSORS = 9, MEMORY = 1 << 21 };
@@ -121,13 +121,13 @@ static void test_unscale_of_everything(void **state)
             gsc_set_num_threads(thread_counts[t]);
             zoo found;
             fill_zoo(&found);
-            gsc__gradlist list = {.count = 0};
+            gsc__list list = {.count = 0};
             fill_list(&list, found.tensors, TENSORS, &writes);
-            gsc__finding checked = gsc__gradlist_check(&list, r), finding = gsc__gradlist_unscale(&list, r);
+            gsc__check_result checked = gsc__sweep_check(&list, r), result = gsc__sweep_unscale(&list, r);
             assert_memory_equal(found.memory, expected.memory, MEMORY);
-            assert_false(finding.found_inf || checked.found_inf);
-            assert_true(finding.max_abs == max_abs && checked.max_abs == max_abs);
-            gsc__gradlist_free(&list);
+            assert_false(result.found_inf || checked.found_inf);
+            assert_true(result.max_abs == max_abs && checked.max_abs == max_abs);
+            gsc__list_free(&list);
             free(found.memory);
         }
     free(expected.memory);
@@ -148,16 +148,16 @@ static void test_norm_has_the_same_bits_everywhere(void **state)
             for (int p = 1; p <= 2; p++) {
                 gsc__kernels_select(table->isa);
                 gsc_set_num_threads(thread_counts[t]);
-                gsc__gradlist list = {.count = 0};
+                gsc__list list = {.count = 0};
                 fill_list(&list, z.tensors, TENSORS, &reads);
                 gsc__norm_sums sums = {.exponent = 0};
-                gsc__finding finding;
-                gsc__gradlist_norm(&list, 1.0 / 1024, p, &sums, &finding);
+                gsc__check_result result;
+                gsc__norm_sum(&list, 1.0 / 1024, p, &sums, &result);
                 double norm = gsc__norm_from_sums(&sums);
                 if (isa == 0 && t == 0)
                     reference[p - 1] = norm;
-                assert_true(norm == reference[p - 1] && norm > finding.max_abs);
-                gsc__gradlist_free(&list);
+                assert_true(norm == reference[p - 1] && norm > result.max_abs);
+                gsc__list_free(&list);
             }
     free(z.memory);
     gsc_set_num_threads(0);
@@ -173,14 +173,14 @@ static void test_one_leaves_every_bit(void **state)
     memcpy(data, signalling, sizeof data);
     const int64_t four = 4;
     DLTensor tensor = tensor_over(data, GSC_FLOAT32, 1, &four, NULL);
-    gsc__gradlist list = {.count = 0};
+    gsc__list list = {.count = 0};
     fill_list(&list, &tensor, 1, &writes);
-    gsc__finding finding = gsc__gradlist_unscale(&list, 1.0);
-    assert_true(finding.found_inf && isnan(finding.max_abs));
+    gsc__check_result result = gsc__sweep_unscale(&list, 1.0);
+    assert_true(result.found_inf && isnan(result.max_abs));
     assert_memory_equal(data, signalling, sizeof data);
-    gsc__gradlist_multiply(&list, 1.0);
+    gsc__sweep_multiply(&list, 1.0);
     assert_memory_equal(data, signalling, sizeof data);
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
 }
 
 static void test_what_a_finding_says(void **state)
@@ -191,24 +191,24 @@ static void test_what_a_finding_says(void **state)
     const int64_t three = 3, two = 2;
     DLTensor tensors[2] = {tensor_over(single, GSC_FLOAT32, 1, &three, NULL),
                            tensor_over(twice, GSC_FLOAT64, 1, &two, NULL)};
-    gsc__gradlist list = {.count = 0};
+    gsc__list list = {.count = 0};
     fill_list(&list, tensors, 2, &reads);
-    gsc__finding finding = gsc__gradlist_check(&list, 0.5);
-    assert_true(!finding.found_inf && finding.max_abs == 4.5);
+    gsc__check_result result = gsc__sweep_check(&list, 0.5);
+    assert_true(!result.found_inf && result.max_abs == 4.5);
     single[1] = -INFINITY;
-    finding = gsc__gradlist_check(&list, 0.5);
-    assert_true(finding.found_inf && isinf(finding.max_abs));
+    result = gsc__sweep_check(&list, 0.5);
+    assert_true(result.found_inf && isinf(result.max_abs));
     twice[0] = (double)NAN;
-    finding = gsc__gradlist_check(&list, 0.5);
-    assert_true(finding.found_inf && isnan(finding.max_abs));
+    result = gsc__sweep_check(&list, 0.5);
+    assert_true(result.found_inf && isnan(result.max_abs));
     single[1] = 3e38f;
     twice[0] = 0;
-    assert_true(gsc__gradlist_check(&list, 2.0).found_inf); /* only the product overflows */
-    assert_false(gsc__gradlist_check(&list, 1.0).found_inf);
+    assert_true(gsc__sweep_check(&list, 2.0).found_inf); /* only the product overflows */
+    assert_false(gsc__sweep_check(&list, 1.0).found_inf);
     list.count = 0;
-    finding = gsc__gradlist_check(&list, 1.0);
-    assert_true(!finding.found_inf && finding.max_abs == 0);
-    gsc__gradlist_free(&list);
+    result = gsc__sweep_check(&list, 1.0);
+    assert_true(!result.found_inf && result.max_abs == 0);
+    gsc__list_free(&list);
 }
 
 /* rule 5.8 */
@@ -229,13 +229,13 @@ static void test_duplicates_are_processed_once(void **state)
         tensor_over(data + 30 + 18, GSC_FLOAT32, 2, slice, upside_down),   /* the first's elements */
         tensor_over(data + 30, GSC_FLOAT32, 2, slice, slice_strides),
     };
-    gsc__gradlist list = {.count = 0};
+    gsc__list list = {.count = 0};
     fill_list(&list, tensors, 6, &writes);
     assert_int_equal(list.count, 2);
-    gsc__gradlist_unscale(&list, 0.5);
+    gsc__sweep_unscale(&list, 0.5);
     for (int i = 0; i < DATA; i++)
         assert_true(data[i] == (i < 24 || (i >= 30 && i < 54 && i % 6 < 3) ? 4.0f : 8.0f));
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
 }
 
 /* rule 5.8 */
@@ -250,36 +250,36 @@ static void test_many_duplicates(void **state)
         tensors[i] = tensor_over(data + (2 * N - 1 - i) % N, GSC_FLOAT32, 1, &one, NULL);
     for (size_t i = 0; i < N; i++)
         data[i] = (float)i;
-    gsc__gradlist list = {.count = 0};
+    gsc__list list = {.count = 0};
     fill_list(&list, tensors, 2 * N, &writes);
     assert_int_equal(list.count, N);
-    gsc__gradlist_multiply(&list, 2.0);
+    gsc__sweep_multiply(&list, 2.0);
     for (size_t i = 0; i < N; i++)
         assert_true(data[i] == 2 * (float)i);
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
     free(tensors);
     free(data);
 }
 
 /* A list of one-dimensional float32 views, given as start and count in `data`. Always the same descriptors, as an
  * optimizer's are. */
-static void add_views(gsc__gradlist *list, float *data, const int (*views)[2], size_t n)
+static void add_views(gsc__list *list, float *data, const int (*views)[2], size_t n)
 {
     static DLTensor tensors[64];
     static int64_t counts[64];
     for (size_t i = 0; i < n; i++) {
         counts[i] = views[i][1];
         tensors[i] = tensor_over(data + views[i][0], GSC_FLOAT32, 1, &counts[i], NULL);
-        expect_ok(gsc__gradlist_add(list, &tensors[i], i, &writes));
+        expect_ok(gsc__list_add(list, &tensors[i], i, &writes));
     }
 }
 
 /* Elements of the finished list. */
-static size_t finish_with(gsc__gradlist *list, float *data, const int (*views)[2], size_t n)
+static size_t finish_with(gsc__list *list, float *data, const int (*views)[2], size_t n)
 {
-    expect_ok(gsc__gradlist_begin(list, n));
+    expect_ok(gsc__list_begin(list, n));
     add_views(list, data, views, n);
-    expect_ok(gsc__gradlist_finish(list, false));
+    expect_ok(gsc__list_finish(list, false));
     size_t elements = 0, in_runs = 0;
     for (size_t i = 0; i < list->count; i++) {
         assert_int_equal(list->views[i].first_element, elements);
@@ -298,8 +298,8 @@ static void test_duplicates_in_lists_one_after_another(void **state)
 {
     (void)state;
     float data[200] = {0};
-    gsc__gradlist list;
-    gsc__gradlist_init(&list);
+    gsc__list list;
+    gsc__list_init(&list);
     const int falling[3][2] = {{20, 10}, {10, 10}, {0, 10}}, twice[3][2] = {{20, 10}, {10, 10}, {20, 10}},
               other_extent[3][2] = {{20, 10}, {20, 5}, {10, 10}}, same_extent[3][2] = {{20, 5}, {20, 5}, {10, 10}},
               longer[4][2] = {{20, 10}, {10, 10}, {0, 10}, {10, 10}};
@@ -317,11 +317,11 @@ static void test_duplicates_in_lists_one_after_another(void **state)
         /* A list that is given up leaves parts of itself. */
         const int first[1][2] = {{10, 10}}, second[3][2] = {{10, 10}, {10, 10}, {0, 10}};
         assert_int_equal(finish_with(&list, data, (const int[3][2]){{40, 10}, {10, 10}, {0, 10}}, 3), 30);
-        expect_ok(gsc__gradlist_begin(&list, 3));
+        expect_ok(gsc__list_begin(&list, 3));
         add_views(&list, data, first, 1);
         assert_int_equal(finish_with(&list, data, second, 3), 20);
     }
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
 }
 
 /* The same descriptors with other contents are other tensors. */
@@ -332,8 +332,8 @@ static void test_changed_descriptors_are_noticed(void **state)
     double data[64] = {0};
     int64_t shape[2] = {4, 2}, strides[2] = {2, 1};
     DLTensor tensor = tensor_over(data + 8, GSC_FLOAT32, 2, shape, NULL);
-    gsc__gradlist list;
-    gsc__gradlist_init(&list);
+    gsc__list list;
+    gsc__list_init(&list);
     for (int change = 0; change < 12; change++) {
         switch (change) {
         case 1: tensor.data = data; break;
@@ -350,13 +350,13 @@ static void test_changed_descriptors_are_noticed(void **state)
         default: break;
         }
         for (int again = 0; again < 2; again++) {
-            expect_ok(gsc__gradlist_begin(&list, 1));
-            expect_ok(gsc__gradlist_add(&list, &tensor, 0, &writes));
-            expect_ok(gsc__gradlist_finish(&list, true));
+            expect_ok(gsc__list_begin(&list, 1));
+            expect_ok(gsc__list_add(&list, &tensor, 0, &writes));
+            expect_ok(gsc__list_finish(&list, true));
             const gsc__view_rules rules = {.writes = true, .allow_fp16 = true};
-            const gsc__place place = {.caller = "test", .what = "tensor"};
+            const gsc__message_subject subject = {.api = "test", .what = "tensor"};
             gsc__view expected;
-            expect_ok(gsc__view_check(&tensor, &rules, &place, &expected));
+            expect_ok(gsc__view_check(&tensor, &rules, &subject, &expected));
             const gsc__view *view = &list.views[0];
             assert_int_equal(list.count, 1);
             assert_int_equal(list.elements, expected.count);
@@ -368,9 +368,9 @@ static void test_changed_descriptors_are_noticed(void **state)
         }
     }
     tensor.device.device_type = kDLCUDA;
-    expect_ok(gsc__gradlist_begin(&list, 1));
-    expect_error(GSC_ERR_DEVICE, gsc__gradlist_add(&list, &tensor, 0, &writes), "device");
-    gsc__gradlist_free(&list);
+    expect_ok(gsc__list_begin(&list, 1));
+    expect_error(GSC_ERR_DEVICE, gsc__list_add(&list, &tensor, 0, &writes), "device");
+    gsc__list_free(&list);
 }
 
 /* The same with more tensors than fit without an allocation. */
@@ -380,9 +380,9 @@ static void test_duplicates_in_long_lists(void **state)
     (void)state;
     float data[200] = {0};
     int views[40][2];
-    gsc__gradlist list;
-    gsc__gradlist_init(&list);
-    for (size_t n = GSC_FEW - 1; n <= 40; n++) {
+    gsc__list list;
+    gsc__list_init(&list);
+    for (size_t n = GSC_LIST_INLINE - 1; n <= 40; n++) {
         for (size_t i = 0; i < n; i++)
             views[i][0] = 4 * (int)((i * 7) % n), views[i][1] = 4;
         size_t different = 0; /* 7 may divide n */
@@ -398,7 +398,7 @@ static void test_duplicates_in_long_lists(void **state)
         assert_int_equal(finish_with(&list, data, (const int(*)[2])views, n),
                          4 * (n % 7 == 0 ? different : different - 1));
     }
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
 }
 
 static void test_absent_and_empty(void **state)
@@ -406,20 +406,20 @@ static void test_absent_and_empty(void **state)
     (void)state;
     const int64_t shape[] = {3, 0};
     DLTensor empty = tensor_over(NULL, GSC_FLOAT32, 2, shape, NULL);
-    gsc__gradlist list = {.count = 0};
-    expect_ok(gsc__gradlist_begin(&list, 2));
-    expect_ok(gsc__gradlist_add(&list, NULL, 0, &writes));
-    expect_ok(gsc__gradlist_add(&list, &empty, 1, &writes));
-    expect_ok(gsc__gradlist_finish(&list, true));
+    gsc__list list = {.count = 0};
+    expect_ok(gsc__list_begin(&list, 2));
+    expect_ok(gsc__list_add(&list, NULL, 0, &writes));
+    expect_ok(gsc__list_add(&list, &empty, 1, &writes));
+    expect_ok(gsc__list_finish(&list, true));
     assert_int_equal(list.count, 0);
-    assert_false(gsc__gradlist_unscale(&list, 0.5).found_inf);
+    assert_false(gsc__sweep_unscale(&list, 0.5).found_inf);
     for (int k = 0; k < 4; k++) {
         double p = (double[]){1, 2, 3, (double)INFINITY}[k];
-        gsc__norm_sums sums = {.exponent = gsc__gradlist_norm_exponent(&list, 1.0, p)};
-        gsc__gradlist_norm(&list, 1.0, p, &sums, NULL);
+        gsc__norm_sums sums = {.exponent = gsc__norm_exponent(&list, 1.0, p)};
+        gsc__norm_sum(&list, 1.0, p, &sums, NULL);
         assert_true(gsc__norm_from_sums(&sums) == 0);
     }
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
 }
 
 static const char *name_of(void *self, size_t index) { return ((const char **)self)[index]; }
@@ -438,55 +438,55 @@ static void test_refusals_name_the_gradient(void **state)
     float data[2] = {1, 2};
     DLTensor overlapping = tensor_over(data, GSC_FLOAT32, 1, shape, zero_stride);
     DLTensor half = tensor_over(data, GSC_FLOAT16, 1, shape, NULL);
-    const gsc__gradlist_rules no_fp16 = {.writes = true, .caller = "gsc_scaler_unscale"};
-    gsc__gradlist list = {.count = 0};
-    expect_ok(gsc__gradlist_begin(&list, 2));
-    expect_error(GSC_ERR_VALUE, gsc__gradlist_add(&list, &overlapping, 3, &writes),
+    const gsc__list_rules no_fp16 = {.writes = true, .api = "gsc_scaler_unscale"};
+    gsc__list list = {.count = 0};
+    expect_ok(gsc__list_begin(&list, 2));
+    expect_error(GSC_ERR_VALUE, gsc__list_add(&list, &overlapping, 3, &writes),
                  "gsc_scaler_unscale: gradient 3 has strides");
     const char *names[] = {"absent", "fc.weight"};
-    gsc__gradlist_source source = {.self = names, .tensor = tensor_of_each, .name = name_of};
+    gsc__list_source source = {.self = names, .tensor = tensor_of_each, .name = name_of};
     refused = &overlapping;
-    expect_error(GSC_ERR_VALUE, gsc__gradlist_add_each(&list, 2, &source, &writes),
+    expect_error(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &writes),
                  "gsc_scaler_unscale: gradient 1 (\"fc.weight\") has strides");
     source.name = NULL;
-    expect_error(GSC_ERR_VALUE, gsc__gradlist_add_each(&list, 2, &source, &writes),
+    expect_error(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &writes),
                  "gsc_scaler_unscale: gradient 1 has strides");
-    expect_error(GSC_ERR_VALUE, gsc__gradlist_add(&list, &half, 4, &no_fp16),
-                 "gsc_scaler_unscale: gradient 4 is float16", "float32");
-    expect_ok(gsc__gradlist_add(&list, &overlapping, 3, &reads));
-    expect_ok(gsc__gradlist_finish(&list, false));
+    expect_error(GSC_ERR_VALUE, gsc__list_add(&list, &half, 4, &no_fp16), "gsc_scaler_unscale: gradient 4 is float16",
+                 "float32");
+    expect_ok(gsc__list_add(&list, &overlapping, 3, &reads));
+    expect_ok(gsc__list_finish(&list, false));
     assert_int_equal(list.count, 1);
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
 }
 
 static void test_too_many(void **state)
 {
     (void)state;
-    gsc__gradlist list = {.count = 0};
-    expect_ok(gsc__gradlist_begin(&list, 5));
+    gsc__list list = {.count = 0};
+    expect_ok(gsc__list_begin(&list, 5));
     size_t capacity = list.capacity;
-    expect_error(GSC_ERR_MEMORY, gsc__gradlist_begin(&list, SIZE_MAX), "out of memory");
-    expect_error(GSC_ERR_MEMORY, gsc__gradlist_begin(&list, SIZE_MAX / 2), "out of memory");
+    expect_error(GSC_ERR_MEMORY, gsc__list_begin(&list, SIZE_MAX), "out of memory");
+    expect_error(GSC_ERR_MEMORY, gsc__list_begin(&list, SIZE_MAX / 2), "out of memory");
     assert_int_equal(list.capacity, capacity);
-    expect_ok(gsc__gradlist_begin(&list, 5));
+    expect_ok(gsc__list_begin(&list, 5));
     /* Views that read one element very often. */
     float data = 1;
     const int64_t often = INT64_MAX / 64, zero = 0;
     DLTensor tensor = tensor_over(&data, GSC_FLOAT32, 1, &often, &zero);
-    expect_ok(gsc__gradlist_add(&list, &tensor, 0, &reads));
-    expect_error(GSC_ERR_MEMORY, gsc__gradlist_finish(&list, true), "norm");
+    expect_ok(gsc__list_add(&list, &tensor, 0, &reads));
+    expect_error(GSC_ERR_MEMORY, gsc__list_finish(&list, true), "norm");
     /* 128 of them are 2^64 elements. */
     refused = &tensor;
-    const gsc__gradlist_source source = {.tensor = tensor_of_each};
-    expect_ok(gsc__gradlist_begin(&list, 200));
+    const gsc__list_source source = {.tensor = tensor_of_each};
+    expect_ok(gsc__list_begin(&list, 200));
     for (size_t i = 0; i < 64; i++)
-        expect_ok(gsc__gradlist_add_each(&list, 2, &source, &reads));
+        expect_ok(gsc__list_add_each(&list, 2, &source, &reads));
     for (size_t i = 0; i < 64; i++)
-        expect_ok(gsc__gradlist_add(&list, &tensor, i, &reads));
-    expect_error(GSC_ERR_VALUE, gsc__gradlist_add(&list, &tensor, 128, &reads), "more than 2^64 elements");
-    expect_error(GSC_ERR_VALUE, gsc__gradlist_add_each(&list, 2, &source, &reads), "more than 2^64 elements");
+        expect_ok(gsc__list_add(&list, &tensor, i, &reads));
+    expect_error(GSC_ERR_VALUE, gsc__list_add(&list, &tensor, 128, &reads), "more than 2^64 elements");
+    expect_error(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &reads), "more than 2^64 elements");
     assert_int_equal(list.count, 128);
-    gsc__gradlist_free(&list);
+    gsc__list_free(&list);
 }
 
 int main(void)

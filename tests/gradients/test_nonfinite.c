@@ -14,11 +14,11 @@
 #include "kernels/kernels.h"
 #include "layouts.h"
 
-static bool census_of(const DLTensor *tensor, double r, gsc__census *out)
+static bool census_of(const DLTensor *tensor, double r, gsc__nonfinite *out)
 {
     gsc__view view;
-    gsc__census_view(tensor, &view);
-    return gsc__census_take(&view, 1, r, false, out);
+    gsc__nonfinite_view(tensor, &view);
+    return gsc__count_nonfinite(&view, 1, r, false, out);
 }
 
 static void test_census(void **state)
@@ -29,7 +29,7 @@ static void test_census(void **state)
     const int64_t shape[] = {COLUMNS, ROWS}, strides[] = {1, COLUMNS},
                   one = 1; /* transposed: index = column * ROWS + row */
     DLTensor tensor = tensor_over(data, GSC_FLOAT32, 2, shape, strides);
-    gsc__census census;
+    gsc__nonfinite census;
     for (int32_t threads = 1; threads <= 3; threads++) {
         gsc_set_num_threads(threads);
         assert_false(census_of(&tensor, 0.5, &census));
@@ -73,9 +73,9 @@ static DLTensor element_of(const DLTensor *tensor, size_t i)
     return element;
 }
 
-static gsc__census census_by_element(const DLTensor *tensor)
+static gsc__nonfinite census_by_element(const DLTensor *tensor)
 {
-    gsc__census census = {.first_index = UINT64_MAX};
+    gsc__nonfinite census = {.first_index = UINT64_MAX};
     for (size_t i = 0; i < (size_t)(tensor->shape[0] * tensor->shape[1]); i++) {
         DLTensor element = element_of(tensor, i);
         double value = element_get(&element, 0);
@@ -108,7 +108,7 @@ static void plant(const DLTensor *tensor, uint64_t *seed, size_t bad)
 static void test_census_of_many(void **state)
 {
     (void)state;
-    enum { N = GSC_CENSUS_MOST, LARGE = 40, ABSENT = 9, SPACE = 128, LARGE_ROWS = 7000 };
+    enum { N = GSC_NONFINITE_BATCH, LARGE = 40, ABSENT = 9, SPACE = 128, LARGE_ROWS = 7000 };
     const DLDataType dtypes[] = {GSC_FLOAT32, GSC_BFLOAT16, GSC_FLOAT64, GSC_FLOAT16};
     static const int64_t small[] = {7, 9}, columns[] = {1, 7}, every_other[] = {18, 2}, large[] = {LARGE_ROWS, 10};
     double *memory = calloc(N * SPACE + LARGE_ROWS * 10, sizeof *memory), *next = memory;
@@ -119,12 +119,12 @@ static void test_census_of_many(void **state)
         tensors[i] = i == LARGE ? tensor_over(next, GSC_FLOAT32, 2, large, NULL)
                                 : tensor_over(next, dtypes[i / 6 % 4], 2, small, strides);
         next += i == LARGE ? LARGE_ROWS * 10 : i % 5 == 0 ? SPACE : strides == every_other ? 126 : 63;
-        gsc__census_view(i % 11 == ABSENT ? NULL : i == 30 ? &tensors[29] : &tensors[i], &views[i]);
+        gsc__nonfinite_view(i % 11 == ABSENT ? NULL : i == 30 ? &tensors[29] : &tensors[i], &views[i]);
     }
     tensors[30] = tensors[29];
     uint64_t seed = 5;
     for (int round = 0; round < 20; round++) {
-        gsc__census expected[N] = {{0}}, found[N];
+        gsc__nonfinite expected[N] = {{0}}, found[N];
         bool any = false;
         for (size_t i = 0; i < N; i++)
             plant(&tensors[i], &seed, round % 4 == 0 || next_random(&seed) % 2 == 0 ? 0 : next_random(&seed) % 4);
@@ -135,7 +135,7 @@ static void test_census_of_many(void **state)
             }
         assert_int_equal(any, round % 4 != 0);
         for (int e = 0; e < 2; e++) {
-            assert_int_equal(gsc__census_take(views, N, 1.0, e == 1, found), any);
+            assert_int_equal(gsc__count_nonfinite(views, N, 1.0, e == 1, found), any);
             assert_memory_equal(found, expected, sizeof found);
         }
     }

@@ -13,18 +13,18 @@
 #include "gradients/list.h"
 #include "layouts.h"
 
-static const gsc__gradlist_rules reads = {.writes = false, .allow_fp16 = true, .caller = "test"};
+static const gsc__list_rules reads = {.writes = false, .allow_fp16 = true, .api = "test"};
 
 static double norm_of(DLTensor *tensors, size_t n, double r, double p)
 {
-    gsc__gradlist list = {.count = 0};
-    expect_ok(gsc__gradlist_begin(&list, n));
+    gsc__list list = {.count = 0};
+    expect_ok(gsc__list_begin(&list, n));
     for (size_t i = 0; i < n; i++)
-        expect_ok(gsc__gradlist_add(&list, &tensors[i], i, &reads));
-    expect_ok(gsc__gradlist_finish(&list, true));
-    gsc__norm_sums sums = {.exponent = gsc__gradlist_norm_exponent(&list, r, p)};
-    gsc__gradlist_norm(&list, r, p, &sums, NULL);
-    gsc__gradlist_free(&list);
+        expect_ok(gsc__list_add(&list, &tensors[i], i, &reads));
+    expect_ok(gsc__list_finish(&list, true));
+    gsc__norm_sums sums = {.exponent = gsc__norm_exponent(&list, r, p)};
+    gsc__norm_sum(&list, r, p, &sums, NULL);
+    gsc__list_free(&list);
     return gsc__norm_from_sums(&sums);
 }
 
@@ -172,15 +172,15 @@ static void test_sums_add_up_over_ranks(void **state)
     for (int rank = 0; rank < 2; rank++) {
         const int64_t three = 3;
         DLTensor tensor = tensor_over(halves[rank], GSC_FLOAT64, 1, &three, NULL);
-        gsc__gradlist list = {.count = 0};
-        expect_ok(gsc__gradlist_begin(&list, 1));
-        expect_ok(gsc__gradlist_add(&list, &tensor, 0, &reads));
-        expect_ok(gsc__gradlist_finish(&list, true));
+        gsc__list list = {.count = 0};
+        expect_ok(gsc__list_begin(&list, 1));
+        expect_ok(gsc__list_add(&list, &tensor, 0, &reads));
+        expect_ok(gsc__list_finish(&list, true));
         gsc__norm_sums sums = {.exponent = 0};
-        gsc__gradlist_norm(&list, 1.0, 2.0, &sums, NULL);
+        gsc__norm_sum(&list, 1.0, 2.0, &sums, NULL);
         for (int bin = 0; bin < 3; bin++)
             total.sums[bin] += sums.sums[bin];
-        gsc__gradlist_free(&list);
+        gsc__list_free(&list);
     }
     assert_close(gsc__norm_from_sums(&total), 5e200, 1e-14);
 }

@@ -119,13 +119,7 @@ static void test_kernels_at_every_length_and_start(void **state)
 
 /* Tensors of every length and dtype, each somewhere else in a cache line, and of each dtype a large one, compact, and a
  * transposed one, in one piece of memory with gaps. */
-enum {
-    LARGE = 2 * GSC_TASK_LEAST + 77,
-    COLUMNS = 67,
-    ROWS = 531,
-    TENSORS = GSC_KINDS * (LONGEST + 3),
-    LEAST_TASKS = 8
-};
+enum { LARGE = 2 * GSC_TASK_MIN + 77, COLUMNS = 67, ROWS = 531, TENSORS = GSC_KINDS * (LONGEST + 3), LEAST_TASKS = 8 };
 
 typedef struct corpus {
     size_t bytes, count;
