@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fpenv.h: arithmetic in a known floating-point environment, whatever the caller's is: round to nearest even,
- * subnormals kept, no traps. A program linked with -ffast-math flushes subnormals process-wide; its results must not
- * differ.
+/* fpenv.h: a known floating-point environment for the library's arithmetic: round to nearest even, subnormals kept, no
+ * traps. A program linked with -ffast-math flushes subnormals in the whole process; the library's results stay the
+ * same.
  *
- *     gsc__fpenv caller = gsc__fpenv_enter();
+ *     gsc__fpenv saved = gsc__fpenv_enter();
  *     … arithmetic …
- *     gsc__fpenv_leave(caller);      // before any callback, so that it runs in the caller's environment
+ *     gsc__fpenv_leave(saved);      // before any callback, which runs in the caller's environment
  *
- * Compilers do not know that arithmetic depends on the environment: what happens in registers alone may be moved across
- * both calls. Arithmetic in functions of other files, and from memory to memory of others, stays; elsewhere pass the
- * inputs and the results through gsc__fpenv_pin. */
+ * Compilers do not know that arithmetic depends on the environment, and may move arithmetic between registers across
+ * both calls. They do not move calls of functions in other files, nor reads and writes of memory that other files can
+ * reach. Inputs and results of all other arithmetic go through gsc__fpenv_pin. */
 #ifndef GSC_BASE_FPENV_H
 #define GSC_BASE_FPENV_H
 
@@ -19,19 +19,19 @@
 
 typedef unsigned int gsc__fpenv;
 
-/* MXCSR as the ABI has it at process start: all exceptions masked, nearest-even, neither FTZ nor DAZ. */
+/* MXCSR at process start, by the ABI: all exceptions masked, nearest-even, neither FTZ nor DAZ. */
 #define GSC_MXCSR_DEFAULT 0x1f80u
 #define GSC_MXCSR_CONTROL 0xffc0u /* all but the sticky exception flags */
 
 static inline gsc__fpenv gsc__fpenv_enter(void)
 {
-    gsc__fpenv caller = _mm_getcsr();
-    if ((caller & GSC_MXCSR_CONTROL) != GSC_MXCSR_DEFAULT)
+    gsc__fpenv saved = _mm_getcsr();
+    if ((saved & GSC_MXCSR_CONTROL) != GSC_MXCSR_DEFAULT)
         _mm_setcsr(GSC_MXCSR_DEFAULT);
-    return caller;
+    return saved;
 }
 
-static inline void gsc__fpenv_leave(gsc__fpenv caller) { _mm_setcsr(caller); }
+static inline void gsc__fpenv_leave(gsc__fpenv saved) { _mm_setcsr(saved); }
 
 #elif defined(__aarch64__)
 
@@ -43,16 +43,16 @@ typedef struct gsc__fpenv {
 
 static inline gsc__fpenv gsc__fpenv_enter(void)
 {
-    gsc__fpenv caller;
-    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(caller.control), "=r"(caller.status) : : "memory");
-    if (caller.control != 0)
+    gsc__fpenv saved;
+    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(saved.control), "=r"(saved.status) : : "memory");
+    if (saved.control != 0)
         __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0) : "memory");
-    return caller;
+    return saved;
 }
 
-static inline void gsc__fpenv_leave(gsc__fpenv caller)
+static inline void gsc__fpenv_leave(gsc__fpenv saved)
 {
-    __asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1" : : "r"(caller.control), "r"(caller.status) : "memory");
+    __asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1" : : "r"(saved.control), "r"(saved.status) : "memory");
 }
 
 #else
@@ -63,17 +63,17 @@ typedef fenv_t gsc__fpenv;
 
 static inline gsc__fpenv gsc__fpenv_enter(void)
 {
-    gsc__fpenv caller;
-    fegetenv(&caller);
+    gsc__fpenv saved;
+    fegetenv(&saved);
     fesetenv(FE_DFL_ENV);
-    return caller;
+    return saved;
 }
 
-static inline void gsc__fpenv_leave(gsc__fpenv caller) { fesetenv(&caller); }
+static inline void gsc__fpenv_leave(gsc__fpenv saved) { fesetenv(&saved); }
 
 #endif
 
-/* The same value; arithmetic that it comes from or goes into stays on its side of this. */
+/* Returns value. The compiler moves no arithmetic that value comes from, or goes into, across this call. */
 static inline double gsc__fpenv_pin(double value)
 {
     volatile double pinned = value;
