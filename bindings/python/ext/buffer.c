@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* buffer.c: buffers, their formats and their strides. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "buffer.h"
 
@@ -6,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Shapes are handed on as they are. */
+/* The tensor points to the buffer's shape. */
 _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a shape of Py_ssize_t has to be one of int64_t");
 
 enum { BOOLEAN = 6 };                                 /* DLPack's kDLBool, which older headers lack */
@@ -15,7 +16,7 @@ enum { PYBUF_RECORDS_RO = 0x0004 | 0x0008 | 0x0010 }; /* with a format, shape an
 static int (*get_buffer)(PyObject *, buffer_view *, int);
 static void (*release_buffer)(buffer_view *);
 
-/* By name: these functions are older than their place in the limited API. */
+/* By name: Python exports these functions since 3.0, but declares them in the limited API since 3.11 only. */
 int buffer_init(void)
 {
     void *get = dlsym(RTLD_DEFAULT, "PyObject_GetBuffer"), *release = dlsym(RTLD_DEFAULT, "PyBuffer_Release");
@@ -61,7 +62,7 @@ static buffer_fault parse_format(const char *format, Py_ssize_t item_size, DLDat
     return foreign && item_size > 1 ? BUFFER_FOREIGN : BUFFER_FINE;
 }
 
-/* Row-major neighbours, in elements; also where there are no elements. */
+/* Whether the elements are neighbours in row-major order; true without elements. */
 static bool is_compact(const buffer_view *view)
 {
     Py_ssize_t expected = view->item_size;
@@ -75,7 +76,7 @@ static bool is_compact(const buffer_view *view)
     return compact;
 }
 
-/* In elements. Those of sizes of 1 mean nothing, and may be anything. */
+/* From bytes to elements. Strides of dimensions of size 1 are not used, and may be any number. */
 static bool convert_strides(const buffer_view *view, int64_t *strides)
 {
     for (int d = 0; d < view->ndim; d++) {

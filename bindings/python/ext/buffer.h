@@ -3,13 +3,13 @@
 #ifndef EXT_BUFFER_H
 #define EXT_BUFFER_H
 
-#include "module.h"
+#include "python.h"
 
 #include <stdint.h>
 
 #include "gradscaler/dtype.h"
 
-/* Py_buffer: in the limited API since 3.11, with the layout that it has had since 3.0. */
+/* The layout of Py_buffer, which is in the limited API since 3.11 only. It has not changed since 3.0. */
 typedef struct buffer_view {
     void *data;
     PyObject *owner;
@@ -20,7 +20,7 @@ typedef struct buffer_view {
     void *internal;
 } buffer_view;
 
-/* Looks up the protocol's functions, once; 0, or -1 with ImportError. */
+/* Looks up the protocol's functions. Call it once, first. 0, or -1 with ImportError. */
 int buffer_init(void);
 
 /* Borrows the object's memory; 0, or -1 with what the object raised (TypeError: it does not have the protocol). */
@@ -30,13 +30,13 @@ void buffer_release(buffer_view *view);
 typedef enum buffer_fault {
     BUFFER_FINE,
     BUFFER_NO_NUMBERS,   /* a format such as a struct's */
-    BUFFER_WIDE_COMPLEX, /* of more bits than DLPack can say */
+    BUFFER_WIDE_COMPLEX, /* with more bits than a DLDataType holds */
     BUFFER_FOREIGN,      /* the other byte order */
-    BUFFER_ODD_STRIDES,  /* in the middle of elements */
+    BUFFER_ODD_STRIDES,  /* no multiples of the element size */
 } buffer_fault;
 
-/* Describes the buffer as a tensor whose shape is the buffer's; dtypes are all that DLPack has. strides: room for
- * view->ndim numbers, used where the elements are not compact. */
+/* Describes the buffer as a tensor, which points to the buffer's shape. Every dtype that DLPack has is fine. strides:
+ * room for view->ndim numbers; the tensor points to them unless its elements are compact. */
 buffer_fault buffer_describe(const buffer_view *view, int64_t *strides, DLTensor *out);
 
 #endif

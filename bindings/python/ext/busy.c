@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* busy.c: waiting for a scaler, and forks. */
 #include "busy.h"
 
 #include <stdbool.h>
 
-/* All scalers share one place to wait: it is hardly ever used. `changes` counts under both the GIL and the lock, so
- * that one who has seen a scaler busy under the GIL and gives that up cannot miss what comes next. */
+/* All scalers share one queue, as threads hardly ever wait. `changes` is written under both the GIL and the lock: a
+ * thread that saw a scaler busy under the GIL, and then gives the GIL up, misses no change. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned changes;
-    int waiting; /* threads; nobody is woken where there are none */
+    int waiting; /* threads; with none, nobody is woken */
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static unsigned forks;   /* that lie behind this process */
-static pthread_t forker; /* the thread that came through the last one */
+static unsigned forks;   /* between the first process and this one */
+static pthread_t forker; /* the thread that the last fork left alive */
 
-/* Only the forking thread lives on in the child: nobody waits there, and the lock may have been held by another. */
+/* Only the forking thread lives on in the child: no thread waits there, and another one may have held the lock. */
 static void after_fork_in_child(void)
 {
     queue.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -36,12 +37,12 @@ int busy_init(void)
     return 0;
 }
 
-static bool owner_lives(const busy *state) { return state->forks == forks || pthread_equal(state->owner, forker); }
+static bool owner_survived(const busy *state) { return state->forks == forks || pthread_equal(state->owner, forker); }
 
-/* Identifiers of threads that a fork left behind are given to new threads, hence the second question. */
-static bool is_mine(const busy *state) { return pthread_equal(state->owner, pthread_self()) && owner_lives(state); }
+/* New threads may get the identifiers of threads that a fork left behind: hence the second condition. */
+static bool is_owner(const busy *state) { return pthread_equal(state->owner, pthread_self()) && owner_survived(state); }
 
-int busy_is_lost(const busy *state) { return state->depth > 0 && !owner_lives(state); }
+int busy_is_lost(const busy *state) { return state->depth > 0 && !owner_survived(state); }
 
 static int refuse_lost(void)
 {
@@ -84,7 +85,7 @@ static void wake_all(void)
 
 int busy_enter(busy *state)
 {
-    while (state->depth > 0 && !is_mine(state)) {
+    while (state->depth > 0 && !is_owner(state)) {
         if (busy_is_lost(state))
             return refuse_lost();
         if (state->phase == BUSY_CALLBACK)
@@ -104,7 +105,7 @@ void busy_leave(busy *state)
     wake_all();
 }
 
-busy_phase busy_change(busy *state, busy_phase phase)
+busy_phase busy_set_phase(busy *state, busy_phase phase)
 {
     busy_phase before = state->phase;
     state->phase = phase;
@@ -114,7 +115,7 @@ busy_phase busy_change(busy *state, busy_phase phase)
 
 int busy_wait_for_rest(busy *state)
 {
-    while (state->depth > 0 && !is_mine(state)) {
+    while (state->depth > 0 && !is_owner(state)) {
         if (busy_is_lost(state))
             return refuse_lost();
         if (state->phase != BUSY_CORE)

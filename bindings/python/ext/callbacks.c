@@ -1,108 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* callbacks.c: the callbacks of an optimizer, the collectives and the observer. */
 #include "callbacks.h"
 
-#include "call.h"
+#include <string.h>
 
-static core_call *call_of(void *self) { return ((py_handle *)self)->scaler->call; }
+#include "frame.h"
+
+static call_frame *frame_of_handle(void *self) { return ((py_handle *)self)->scaler->frame; }
 
 static size_t count_grads(void *self)
 {
-    const core_call *call = call_of(self);
-    return call->refuses ? 1 : call->grads.count;
+    const call_frame *frame = frame_of_handle(self);
+    return frame->refused ? 1 : frame->grads.count;
 }
 
 static DLTensor *get_grad(void *self, size_t index)
 {
-    static DLTensor refused; /* of no device and no dtype */
-    const core_call *call = call_of(self);
-    return call->refuses ? &refused : call->grads.tensors[index];
+    static DLTensor invalid; /* no dtype: the core refuses it */
+    const call_frame *frame = frame_of_handle(self);
+    return frame->refused ? &invalid : frame->grads.tensors[index];
 }
 
-/* The bytes of the name of a gradient, a new reference; NULL with an exception, or without a name. */
-static PyObject *ask_name(core_call *call, size_t index)
+/* The name of a gradient in bytes, a new reference; NULL with an exception, or where it has no name. */
+static PyObject *ask_name(call_frame *frame, size_t index)
 {
-    PyObject *name = PyObject_CallFunction(call->name, "n", (Py_ssize_t)index);
-    PyObject *text = NULL;
+    PyObject *name = PyObject_CallFunction(frame->name, "n", (Py_ssize_t)index);
+    PyObject *bytes = NULL;
     if (name && name != Py_None)
-        text = PyUnicode_AsEncodedString(name, "utf-8", "backslashreplace");
+        bytes = PyUnicode_AsEncodedString(name, "utf-8", "backslashreplace");
     Py_XDECREF(name);
-    return text;
+    return bytes;
 }
 
 static const char *get_name(void *self, size_t index)
 {
-    core_call *call = call_of(self);
-    if (!call->name)
+    call_frame *frame = frame_of_handle(self);
+    if (!frame->name)
         return NULL;
-    call_enter_python(call);
-    Py_XDECREF(call->text);
-    call->text = ask_name(call, index);
+    frame_enter_python(frame);
+    Py_XDECREF(frame->name_bytes);
+    frame->name_bytes = ask_name(frame, index);
     if (PyErr_Occurred()) {
-        call_stash(call, call->name);
-        call->name = NULL; /* it would only fail again */
+        frame_stash_exception(frame, frame->name);
+        frame->name = NULL; /* it would only fail again */
     }
-    const char *name = call->text ? PyBytes_AsString(call->text) : NULL;
-    call_leave_python(call);
+    const char *name = frame->name_bytes ? PyBytes_AsString(frame->name_bytes) : NULL;
+    frame_leave_python(frame);
     return name;
 }
 
-/* The step is the last that the core has to do: it looks at no gradient any more, and the optimizer may do with its
- * arrays what it likes, where they would be locked while they are borrowed. */
-static gsc_status call_step(core_call *call, PyObject *step, PyObject *multiplier)
+/* Releases the gradients first: the core does not read them after the step, and the optimizer may resize arrays, which
+ * NumPy refuses while they are borrowed. */
+static gsc_status call_step(call_frame *frame, PyObject *step, PyObject *multiplier)
 {
-    arrays_release(&call->grads);
+    arrays_release(&frame->grads);
     PyObject *value = PyObject_CallFunctionObjArgs(step, multiplier, NULL);
     if (!value) {
-        call_stash(call, step);
+        frame_stash_exception(frame, step);
         return GSC_ERR_OPTIMIZER;
     }
-    Py_XDECREF(call->value);
-    call->value = value;
+    Py_XDECREF(frame->value);
+    frame->value = value;
     return GSC_OK;
 }
 
-/* The value is kept as the object that it is: the core need not know it. */
-static gsc_status make_step(void *self, const gsc_step_args *args, double *value, bool *has_value)
+/* The value stays in the frame, as a Python object; the core gets none. */
+static gsc_status optimizer_step(void *self, const gsc_step_args *args, double *value, bool *has_value)
 {
     (void)args, (void)value, (void)has_value;
-    core_call *call = call_of(self);
-    if (!call->step)
+    call_frame *frame = frame_of_handle(self);
+    if (!frame->step)
         return GSC_OK;
-    call_enter_python(call);
-    gsc_status status = call_step(call, call->step, NULL);
-    call_leave_python(call);
+    frame_enter_python(frame);
+    gsc_status status = call_step(frame, frame->step, NULL);
+    frame_leave_python(frame);
     return status;
 }
 
-static gsc_status make_step_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling,
-                                   double *value, bool *has_value)
+static gsc_status optimizer_step_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling,
+                                        double *value, bool *has_value)
 {
     (void)args, (void)value, (void)has_value;
-    core_call *call = call_of(self);
+    call_frame *frame = frame_of_handle(self);
     gsc_status status = GSC_ERR_OPTIMIZER;
-    call_enter_python(call);
+    frame_enter_python(frame);
     PyObject *multiplier = PyFloat_FromDouble(scaling->multiplier);
     if (multiplier)
-        status = call_step(call, call->step_scaled, multiplier);
+        status = call_step(frame, frame->step_scaled, multiplier);
     else
-        call_stash(call, call->step_scaled);
+        frame_stash_exception(frame, frame->step_scaled);
     Py_XDECREF(multiplier);
-    call_leave_python(call);
+    frame_leave_python(frame);
     return status;
 }
 
 void callbacks_fill_optimizer(py_handle *handle)
 {
     handle->optimizer = (gsc_optimizer){
-        .self = handle, .grad_count = count_grads, .grad = get_grad, .name = get_name, .step = make_step};
+        .self = handle, .grad_count = count_grads, .grad = get_grad, .name = get_name, .step = optimizer_step};
 }
 
 void callbacks_offer_step_scaled(py_handle *handle, bool offered)
 {
-    handle->optimizer.step_scaled = offered ? make_step_scaled : NULL;
+    handle->optimizer.step_scaled = offered ? optimizer_step_scaled : NULL;
 }
 
-/* A bytearray stands in for the core's values: a view of it that the callback keeps stays valid. `bytes` keeps its size
+/* Calls the function with a view of the copy, a bytearray, and copies the results back. Not a view of `values` itself:
+ * the callback may keep the view for longer than they live. The view of `bytes` keeps the bytearray from being resized
  * until the results are read. */
 static int reduce_copy(PyObject *function, PyObject *copy, void *values, size_t size, const char *format)
 {
@@ -120,17 +124,17 @@ static int reduce_copy(PyObject *function, PyObject *copy, void *values, size_t 
 
 static int reduce(py_scaler *scaler, PyObject *function, DLTensor *values, const char *format)
 {
-    if (!function) /* the garbage collector has taken it */
+    if (!function) /* cleared by the garbage collector */
         return -1;
-    core_call *call = scaler->call;
+    call_frame *frame = scaler->frame;
     size_t size = (size_t)values->shape[0] * values->dtype.bits / 8;
-    call_enter_python(call);
+    frame_enter_python(frame);
     PyObject *copy = PyByteArray_FromStringAndSize(values->data, (Py_ssize_t)size);
     int failure = copy ? reduce_copy(function, copy, values->data, size, format) : -1;
     if (failure != 0)
-        call_stash(call, function);
+        frame_stash_exception(frame, function);
     Py_XDECREF(copy);
-    call_leave_python(call);
+    frame_leave_python(frame);
     return failure;
 }
 
@@ -149,17 +153,16 @@ static int allreduce_sum(void *self, DLTensor *values, void *stream)
 static void observe(void *self, const gsc_event *event)
 {
     py_scaler *scaler = self;
-    if (!scaler->observer) /* the garbage collector has taken it */
+    if (!scaler->observer) /* cleared by the garbage collector */
         return;
-    call_enter_python(scaler->call);
-    py_handle *handle = handle_of(event->optimizer);
-    PyObject *about = handle ? (PyObject *)handle : Py_None;
+    frame_enter_python(scaler->frame);
+    py_handle *handle = handle_from_optimizer(event->optimizer);
     PyObject *done = PyObject_CallFunction(scaler->observer, "idLO", (int)event->kind, event->scale,
-                                           (long long)event->update, about);
+                                           (long long)event->update, handle ? (PyObject *)handle : Py_None);
     if (!done)
-        call_stash(scaler->call, scaler->observer);
+        frame_stash_exception(scaler->frame, scaler->observer);
     Py_XDECREF(done);
-    call_leave_python(scaler->call);
+    frame_leave_python(scaler->frame);
 }
 
 void callbacks_fill_options(py_scaler *scaler, gsc_scaler_options *options, gsc_comm *comm)

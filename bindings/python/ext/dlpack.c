@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* dlpack.c: capsules of PyTorch and of __dlpack__. */
 #include "dlpack.h"
 
-/* DLPack 1's capsule, for builds with older headers. */
+/* DLManagedTensorVersioned of DLPack 1, for builds with older headers. */
 typedef struct managed_tensor {
     uint32_t major, minor;
     void *manager;
@@ -12,7 +13,7 @@ typedef struct managed_tensor {
 
 enum { MAJOR = 1, FLAG_READ_ONLY = 1, FLAG_COPIED = 2 };
 
-/* Borrowed from torch, kept for ever; NULL until somebody has imported it. */
+/* Looked up once torch has been imported, NULL before; kept until the process ends. */
 static PyObject *torch_tensor, *torch_parameter, *torch_to_dlpack;
 
 /* module.first.second…, a new reference; NULL without an exception. */
@@ -56,9 +57,9 @@ bool dlpack_is_torch(PyObject *object)
     return (torch_tensor || find_torch()) && (type == torch_tensor || type == torch_parameter);
 }
 
-PyObject *dlpack_of_torch(PyObject *tensor) { return PyObject_CallFunctionObjArgs(torch_to_dlpack, tensor, NULL); }
+PyObject *dlpack_from_torch(PyObject *tensor) { return PyObject_CallFunctionObjArgs(torch_to_dlpack, tensor, NULL); }
 
-/* method(max_version=(1, 1), copy=False); only producers of versioned capsules know these arguments. */
+/* Calls method(max_version=(1, 1), copy=False). Producers of unversioned capsules do not know these arguments. */
 static PyObject *call_versioned(PyObject *method)
 {
     PyObject *none = PyTuple_New(0), *arguments = Py_BuildValue("{s(ii)sO}", "max_version", MAJOR, 1, "copy", Py_False);
@@ -68,8 +69,9 @@ static PyObject *call_versioned(PyObject *method)
     return capsule;
 }
 
-/* Did the method not know the arguments? Then either nothing of it has run, or it has handed them on to one that does
- * not know them. A TypeError out of its own work has a traceback and other words. */
+/* Whether a TypeError means that the method does not know the arguments: it has no traceback, as the method did not
+ * run; or the method passed them on to another one that does not know them. A TypeError for another reason has a
+ * traceback and other words. */
 static bool is_about_arguments(PyObject *error)
 {
     PyObject *traceback = PyException_GetTraceback(error);
@@ -84,7 +86,7 @@ static bool is_about_arguments(PyObject *error)
     return found;
 }
 
-/* The exception that is set, taken away, with its traceback. */
+/* Clears the exception that is set and returns it, with its traceback. */
 static PyObject *take_exception(void)
 {
     PyObject *type, *value, *traceback;
@@ -103,7 +105,7 @@ static void raise_again(PyObject *error)
     Py_DECREF(error);
 }
 
-/* The capsule, or NULL with an exception; that of a second call tells of the first. */
+/* The capsule, or NULL with an exception. That of the second call has that of the first as its context. */
 static PyObject *call_method(PyObject *method)
 {
     PyObject *capsule = call_versioned(method);
@@ -125,7 +127,7 @@ static PyObject *call_method(PyObject *method)
     return NULL;
 }
 
-PyObject *dlpack_of(PyObject *object)
+PyObject *dlpack_from_object(PyObject *object)
 {
     PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
     if (!method) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* errors.c: exception classes, and messages in Python's words. */
 #include "errors.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ int errors_add(PyObject *module)
                          "max_consecutive_skips iterations in a row overflowed.");
 }
 
-PyObject *exception_of(gsc_status status)
+PyObject *exception_for_status(gsc_status status)
 {
     switch (status) {
     case GSC_ERR_VALUE: return PyExc_ValueError;
@@ -98,7 +99,7 @@ static PyObject *translate(const char *message)
 static PyObject *raise_message(gsc_status status, PyObject *message)
 {
     if (message) {
-        PyErr_SetObject(exception_of(status), message);
+        PyErr_SetObject(exception_for_status(status), message);
         Py_DECREF(message);
     }
     return NULL;

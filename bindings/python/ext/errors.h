@@ -3,15 +3,15 @@
 #ifndef EXT_ERRORS_H
 #define EXT_ERRORS_H
 
-#include "module.h"
+#include "python.h"
 
 #include "gradscaler/status.h"
 
 /* Makes DeviceError, CommError and DivergedError and adds them to the module; 0, or -1 with a Python exception. */
 int errors_add(PyObject *module);
 
-/* The class that a status means, borrowed. */
-PyObject *exception_of(gsc_status status);
+/* The class for a status, borrowed. */
+PyObject *exception_for_status(gsc_status status);
 
 /* Raises what a failed call of the core means in Python, with the core's message in Python's words (gsc_scaler_unscale
  * becomes unscale_, and so on). Call it on the thread that failed, with the GIL. Returns NULL, to be returned.

@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "module.h"
+/* functions.c: the loops over gradients without a scaler, threads, instruction set, version. */
+#include "functions.h"
 
 #include "arrays.h"
 #include "errors.h"
 #include "gradscaler/gradients.h"
 #include "numbers.h"
 
-/* One call of the core: its arrays, and the GIL given up where they are large. */
-typedef struct call {
+/* One call of the core. */
+typedef struct loop_call {
     arrays grads;
     PyObject *name;
-    PyThreadState *thread; /* NULL: the GIL is held */
-} call;
+    PyThreadState *thread; /* of the GIL given up, where the arrays are large; NULL: the GIL is held */
+} loop_call;
 
-static void leave_python(call *of) { of->thread = arrays_free_the_gil(&of->grads) ? PyEval_SaveThread() : NULL; }
-
-static int begin(call *of, PyObject *list, bool writes, PyObject *name)
+static void leave_python(loop_call *call)
 {
-    *of = (call){.name = name};
-    if (arrays_take(&of->grads, list, writes, name) < 0) {
-        arrays_free(&of->grads);
+    call->thread = arrays_free_the_gil(&call->grads) ? PyEval_SaveThread() : NULL;
+}
+
+static int begin(loop_call *call, PyObject *list, bool writes, PyObject *name)
+{
+    *call = (loop_call){.name = name};
+    if (arrays_take(&call->grads, list, writes, name) < 0) {
+        arrays_free(&call->grads);
         return -1;
     }
-    leave_python(of);
+    leave_python(call);
     return 0;
 }
 
-/* Gives everything back; returns whether the core's call succeeded, else with a Python exception. */
-static bool end(call *of, gsc_status status)
+/* Gives everything back. Returns whether the core's call succeeded; if not, raises its failure. */
+static bool end(loop_call *call, gsc_status status)
 {
-    if (of->thread)
-        PyEval_RestoreThread(of->thread);
+    if (call->thread)
+        PyEval_RestoreThread(call->thread);
     if (status != GSC_OK)
-        raise_status_named(status, of->name); /* first: giving back may run Python code, and that the core */
-    arrays_free(&of->grads);
+        raise_status_named(status, call->name); /* first: giving back may run Python code, which may call the core */
+    arrays_free(&call->grads);
     return status == GSC_OK;
 }
 
@@ -42,26 +46,26 @@ static PyObject *unscale_grads(PyObject *Py_UNUSED(module), PyObject *args, PyOb
     static char *names[] = {"grads", "scale", "name", NULL};
     PyObject *list, *name;
     double scale;
-    call of;
+    loop_call call;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OdO:unscale_grads", names, &list, &scale, &name) ||
-        begin(&of, list, true, name) < 0)
+        begin(&call, list, true, name) < 0)
         return NULL;
     bool found_inf = false;
-    gsc_status status = gsc_unscale_grads(of.grads.tensors, of.grads.count, scale, &found_inf);
-    return end(&of, status) ? PyBool_FromLong(found_inf) : NULL;
+    gsc_status status = gsc_unscale_grads(call.grads.tensors, call.grads.count, scale, &found_inf);
+    return end(&call, status) ? PyBool_FromLong(found_inf) : NULL;
 }
 
 static PyObject *check_grads(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"grads", "name", NULL};
     PyObject *list, *name;
-    call of;
+    loop_call call;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:check_grads", names, &list, &name) ||
-        begin(&of, list, false, name) < 0)
+        begin(&call, list, false, name) < 0)
         return NULL;
     bool found_inf = false;
-    gsc_status status = gsc_check_grads(of.grads.tensors, of.grads.count, &found_inf);
-    return end(&of, status) ? PyBool_FromLong(found_inf) : NULL;
+    gsc_status status = gsc_check_grads(call.grads.tensors, call.grads.count, &found_inf);
+    return end(&call, status) ? PyBool_FromLong(found_inf) : NULL;
 }
 
 static PyObject *grad_norm(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
@@ -69,12 +73,12 @@ static PyObject *grad_norm(PyObject *Py_UNUSED(module), PyObject *args, PyObject
     static char *names[] = {"grads", "norm_type", "name", NULL};
     PyObject *list, *name;
     double norm_type, norm = 0.0;
-    call of;
+    loop_call call;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OdO:grad_norm", names, &list, &norm_type, &name) ||
-        begin(&of, list, false, name) < 0)
+        begin(&call, list, false, name) < 0)
         return NULL;
-    gsc_status status = gsc_grad_norm(of.grads.tensors, of.grads.count, norm_type, &norm);
-    return end(&of, status) ? PyFloat_FromDouble(norm) : NULL;
+    gsc_status status = gsc_grad_norm(call.grads.tensors, call.grads.count, norm_type, &norm);
+    return end(&call, status) ? PyFloat_FromDouble(norm) : NULL;
 }
 
 static PyObject *clip_grad_norm(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
@@ -82,13 +86,13 @@ static PyObject *clip_grad_norm(PyObject *Py_UNUSED(module), PyObject *args, PyO
     static char *names[] = {"grads", "max_norm", "norm_type", "name", NULL};
     PyObject *list, *name;
     double max_norm, norm_type, norm = 0.0;
-    call of;
+    loop_call call;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OddO:clip_grad_norm", names, &list, &max_norm, &norm_type,
                                      &name) ||
-        begin(&of, list, true, name) < 0)
+        begin(&call, list, true, name) < 0)
         return NULL;
-    gsc_status status = gsc_clip_grad_norm(of.grads.tensors, of.grads.count, max_norm, norm_type, &norm);
-    return end(&of, status) ? PyFloat_FromDouble(norm) : NULL;
+    gsc_status status = gsc_clip_grad_norm(call.grads.tensors, call.grads.count, max_norm, norm_type, &norm);
+    return end(&call, status) ? PyFloat_FromDouble(norm) : NULL;
 }
 
 static PyObject *clip_grad_value(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
@@ -96,12 +100,12 @@ static PyObject *clip_grad_value(PyObject *Py_UNUSED(module), PyObject *args, Py
     static char *names[] = {"grads", "clip_value", "name", NULL};
     PyObject *list, *name;
     double limit;
-    call of;
+    loop_call call;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OdO:clip_grad_value", names, &list, &limit, &name) ||
-        begin(&of, list, true, name) < 0)
+        begin(&call, list, true, name) < 0)
         return NULL;
-    gsc_status status = gsc_clip_grad_value(of.grads.tensors, of.grads.count, limit);
-    return end(&of, status) ? Py_BuildValue("") : NULL;
+    gsc_status status = gsc_clip_grad_value(call.grads.tensors, call.grads.count, limit);
+    return end(&call, status) ? Py_BuildValue("") : NULL;
 }
 
 static PyObject *build_exponents(const gsc_grad_stats *stats)
@@ -118,15 +122,15 @@ static PyObject *build_exponents(const gsc_grad_stats *stats)
 
 static PyObject *grad_statistics(PyObject *Py_UNUSED(module), PyObject *grad)
 {
-    call of = {.name = Py_None};
-    if (arrays_take_one(&of.grads, grad, false, "grad") < 0) {
-        arrays_free(&of.grads);
+    loop_call call = {.name = Py_None};
+    if (arrays_take_one(&call.grads, grad, false, "grad") < 0) {
+        arrays_free(&call.grads);
         return NULL;
     }
-    leave_python(&of);
+    leave_python(&call);
     gsc_grad_stats stats;
-    gsc_status status = gsc_grad_statistics(of.grads.tensors[0], &stats);
-    if (!end(&of, status))
+    gsc_status status = gsc_grad_statistics(call.grads.tensors[0], &stats);
+    if (!end(&call, status))
         return NULL;
     PyObject *exponents = build_exponents(&stats);
     if (!exponents)
@@ -174,13 +178,13 @@ static PyObject *version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyUnicode_FromString(gsc_version());
 }
 
-/* By way of a type that stands for any function: METH_KEYWORDS says which one it is. */
+/* Casts by way of a type for any function, as METH_KEYWORDS tells Python the real one. */
 #define WITH_KEYWORDS(name, doc)                                                                                       \
     {                                                                                                                  \
 #name, (PyCFunction)(void (*)(void))name, METH_VARARGS | METH_KEYWORDS, doc                                    \
     }
 
-/* Those without a text are wrapped by gradscaler/functions.py, which has it. */
+/* Functions without a docstring here are wrapped by those of gradscaler/functions.py, which have one. */
 static PyMethodDef methods[] = {
     WITH_KEYWORDS(unscale_grads, NULL),
     WITH_KEYWORDS(check_grads, NULL),

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* handle.c: the type Handle. */
 #include "handle.h"
 
 #include <stddef.h>
-
-#include "callbacks.h"
-#include "types.h"
 
 static PyTypeObject *type;
 
@@ -13,10 +11,7 @@ static PyObject *handle_new(PyTypeObject *cls, PyObject *args, PyObject *keyword
     static char *names[] = {NULL};
     if (!PyArg_ParseTupleAndKeywords(args, keywords, ":Handle", names))
         return NULL;
-    py_handle *self = (py_handle *)type_allocate(cls);
-    if (self)
-        callbacks_fill_optimizer(self);
-    return (PyObject *)self;
+    return type_allocate(cls);
 }
 
 static void handle_dealloc(PyObject *self)
@@ -25,7 +20,7 @@ static void handle_dealloc(PyObject *self)
     type_free(self);
 }
 
-py_handle *handle_from(PyObject *object)
+py_handle *handle_from_object(PyObject *object)
 {
     if (Py_TYPE(object) == type)
         return (py_handle *)object;
@@ -33,7 +28,7 @@ py_handle *handle_from(PyObject *object)
     return NULL;
 }
 
-py_handle *handle_of(const gsc_optimizer *optimizer)
+py_handle *handle_from_optimizer(const gsc_optimizer *optimizer)
 {
     return optimizer ? (py_handle *)((char *)optimizer - offsetof(py_handle, optimizer)) : NULL;
 }

@@ -1,55 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* inspect.c: getters, results and overflow reports. */
+#include "inspect.h"
+
 #include <stdlib.h>
+#include <string.h>
 
-#include "errors.h"
 #include "handle.h"
-#include "scaler.h"
 
-static gsc_scaler *core_of(PyObject *self) { return ((py_scaler *)self)->core; }
+static const gsc_scaler *scaler_core(PyObject *self) { return ((py_scaler *)self)->core; }
 
 PyObject *scaler_get_scale(PyObject *self, PyObject *none)
 {
     (void)none;
-    return PyFloat_FromDouble(gsc_scaler_get_scale(core_of(self)));
+    return PyFloat_FromDouble(gsc_scaler_get_scale(scaler_core(self)));
 }
 
 PyObject *scaler_get_growth_factor(PyObject *self, PyObject *none)
 {
     (void)none;
-    return PyFloat_FromDouble(gsc_scaler_get_growth_factor(core_of(self)));
+    return PyFloat_FromDouble(gsc_scaler_get_growth_factor(scaler_core(self)));
 }
 
 PyObject *scaler_get_backoff_factor(PyObject *self, PyObject *none)
 {
     (void)none;
-    return PyFloat_FromDouble(gsc_scaler_get_backoff_factor(core_of(self)));
+    return PyFloat_FromDouble(gsc_scaler_get_backoff_factor(scaler_core(self)));
 }
 
 PyObject *scaler_get_growth_interval(PyObject *self, PyObject *none)
 {
     (void)none;
-    return PyLong_FromLongLong(gsc_scaler_get_growth_interval(core_of(self)));
+    return PyLong_FromLongLong(gsc_scaler_get_growth_interval(scaler_core(self)));
 }
 
 PyObject *scaler_is_enabled(PyObject *self, PyObject *none)
 {
     (void)none;
-    return PyBool_FromLong(gsc_scaler_is_enabled(core_of(self)));
+    return PyBool_FromLong(gsc_scaler_is_enabled(scaler_core(self)));
 }
 
 PyObject *scaler_stats(PyObject *self, PyObject *none)
 {
     (void)none;
     gsc_scaler_stats stats;
-    gsc_scaler_get_stats(core_of(self), &stats);
+    gsc_scaler_get_stats(scaler_core(self), &stats);
     return Py_BuildValue("(LLLLLL)", (long long)stats.updates, (long long)stats.steps, (long long)stats.skipped_steps,
                          (long long)stats.backoffs, (long long)stats.growths, (long long)stats.consecutive_skips);
 }
 
-/* The optimizer, once the core is at rest; NULL with a Python exception. */
-static const gsc_optimizer *look_at(PyObject *self, PyObject *object)
+/* The handle's optimizer, once the core is at rest; NULL with a Python exception. */
+static const gsc_optimizer *optimizer_at_rest(PyObject *self, PyObject *object)
 {
-    py_handle *handle = handle_from(object);
+    py_handle *handle = handle_from_object(object);
     if (!handle || busy_wait_for_rest(&((py_scaler *)self)->busy) < 0)
         return NULL;
     return &handle->optimizer;
@@ -57,30 +59,30 @@ static const gsc_optimizer *look_at(PyObject *self, PyObject *object)
 
 PyObject *scaler_get_stage(PyObject *self, PyObject *handle)
 {
-    const gsc_optimizer *optimizer = look_at(self, handle);
-    return optimizer ? PyLong_FromLong((long)gsc_scaler_get_stage(core_of(self), optimizer)) : NULL;
+    const gsc_optimizer *optimizer = optimizer_at_rest(self, handle);
+    return optimizer ? PyLong_FromLong((long)gsc_scaler_get_stage(scaler_core(self), optimizer)) : NULL;
 }
 
 PyObject *scaler_found_inf(PyObject *self, PyObject *handle)
 {
-    const gsc_optimizer *optimizer = look_at(self, handle);
-    return optimizer ? PyBool_FromLong(gsc_scaler_found_inf(core_of(self), optimizer)) : NULL;
+    const gsc_optimizer *optimizer = optimizer_at_rest(self, handle);
+    return optimizer ? PyBool_FromLong(gsc_scaler_found_inf(scaler_core(self), optimizer)) : NULL;
 }
 
 PyObject *scaler_result(PyObject *self, PyObject *handle)
 {
-    const py_handle *known = handle_of(look_at(self, handle));
-    if (!known)
+    const py_handle *stepped = handle_from_optimizer(optimizer_at_rest(self, handle));
+    if (!stepped)
         return NULL;
-    if (known->stepped_by != (py_scaler *)self) {
+    if (stepped->stepped_by != (py_scaler *)self) {
         PyErr_SetString(PyExc_RuntimeError, "outcome: this optimizer has not stepped with this scaler; of a list of "
                                             "arrays, ask before update()");
         return NULL;
     }
-    return Py_BuildValue("(idd)", (int)known->result.outcome, known->result.grad_norm, known->result.max_abs);
+    return Py_BuildValue("(idd)", (int)stepped->result.outcome, stepped->result.grad_norm, stepped->result.max_abs);
 }
 
-/* The names as Python strings, while the core's are valid: making strings calls nobody. */
+/* The names as Python strings. The core's names stay valid meanwhile: making strings runs no Python code. */
 static int copy_names(const gsc_overflow *entries, size_t count, PyObject **names)
 {
     for (size_t i = 0; i < count; i++) {
@@ -110,17 +112,17 @@ static PyObject *make_list(const gsc_overflow *entries, size_t count, PyObject *
 
 PyObject *scaler_overflows(PyObject *self, PyObject *handle)
 {
-    const gsc_optimizer *optimizer = look_at(self, handle);
+    const gsc_optimizer *optimizer = optimizer_at_rest(self, handle);
     if (!optimizer)
         return NULL;
-    size_t count = gsc_scaler_overflows(core_of(self), optimizer, NULL, 0);
+    size_t count = gsc_scaler_overflows(scaler_core(self), optimizer, NULL, 0);
     gsc_overflow *entries = calloc(count + 1, sizeof *entries);
     PyObject **names = calloc(count + 1, sizeof *names);
     PyObject *list = NULL;
     if (!entries || !names) {
         PyErr_NoMemory();
     } else {
-        gsc_scaler_overflows(core_of(self), optimizer, entries, count);
+        gsc_scaler_overflows(scaler_core(self), optimizer, entries, count);
         if (copy_names(entries, count, names) == 0)
             list = make_list(entries, count, names);
     }

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "module.h"
+/* module.c: gradscaler._core: puts together what the other files offer. */
+#include "python.h"
 
 #include <string.h>
 
 #include "buffer.h"
+#include "busy.h"
 #include "errors.h"
-
-int module_add(PyObject *module, const char *name, PyObject *object)
-{
-    Py_INCREF(object);
-    if (PyModule_AddObject(module, name, object) < 0) { /* takes the reference where it succeeds */
-        Py_DECREF(object);
-        return -1;
-    }
-    return 0;
-}
+#include "functions.h"
+#include "handle.h"
+#include "scaler.h"
 
 /* The statics of this extension belong to the interpreter that loaded it first. */
 static int claim_interpreter(void)
@@ -31,8 +26,8 @@ static int claim_interpreter(void)
 
 static int execute(PyObject *module)
 {
-    if (claim_interpreter() < 0 || buffer_init() < 0 || errors_add(module) < 0 || functions_add(module) < 0 ||
-        handle_add_type(module) < 0)
+    if (claim_interpreter() < 0 || buffer_init() < 0 || busy_init() < 0 || errors_add(module) < 0 ||
+        functions_add(module) < 0 || handle_add_type(module) < 0)
         return -1;
     return scaler_add_type(module);
 }

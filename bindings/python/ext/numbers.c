@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* numbers.c: conversions, and their refusals. */
 #include "numbers.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ int number_to_double(PyObject *object, const char *what, double *out)
     return wrong_type(object, what, "a number");
 }
 
-/* The integer that an object is; a new reference. */
+/* The object as a Python integer, a new reference; NULL with a Python exception. */
 static PyObject *to_index(PyObject *object, const char *what)
 {
     PyObject *index = PyNumber_Index(object);
@@ -60,7 +61,7 @@ static int to_range(PyObject *object, const char *what, int64_t low, int64_t hig
     int overflow;
     *out = PyLong_AsLongLongAndOverflow(index, &overflow);
     int failed = *out == -1 && PyErr_Occurred();
-    if (!failed && (overflow || *out < low || *out > high)) { /* Python does not print numbers of any length */
+    if (!failed && (overflow || *out < low || *out > high)) { /* not printed: Python refuses to print long numbers */
         PyErr_Format(PyExc_ValueError, "%s is an integer that %d bits do not hold", what, high == INT32_MAX ? 32 : 64);
         failed = 1;
     }

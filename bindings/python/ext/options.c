@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* options.c: reads the arguments of Scaler. */
+#include "options.h"
+
 #include "callbacks.h"
 #include "numbers.h"
-#include "scaler.h"
 
-/* None leaves the default. */
+/* None: *out keeps the default. */
 static int take_limit(PyObject *object, const char *what, double *out)
 {
     return object == Py_None ? 0 : number_to_double(object, what, out);

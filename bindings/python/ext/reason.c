@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* reason.c: an array's device, layout and dtype, compared with those that are served. */
 #include "reason.h"
 
 #include <stdbool.h>
@@ -7,7 +8,7 @@
 
 typedef char word[96];
 
-/* str(object.attribute), and "" where there is none. */
+/* str(object.attribute), or "" if there is none. */
 static void read_attribute(PyObject *object, const char *attribute, word out)
 {
     PyObject *value = PyObject_GetAttrString(object, attribute), *text = value ? PyObject_Str(value) : NULL;
@@ -19,7 +20,7 @@ static void read_attribute(PyObject *object, const char *attribute, word out)
     PyErr_Clear();
 }
 
-/* Only torch.device has a type. */
+/* object.device.type, which only PyTorch's tensors have; else "". */
 static void read_device(PyObject *array, word out)
 {
     PyObject *device = PyObject_GetAttrString(array, "device");
@@ -65,7 +66,7 @@ static gsc_status find(PyObject *array, char *why, size_t size)
     return GSC_ERR_VALUE;
 }
 
-gsc_status reason_of(PyObject *array, char *why, size_t size)
+gsc_status reason_find(PyObject *array, char *why, size_t size)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);

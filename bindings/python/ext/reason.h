@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reason.h: why an array does not lend its memory. DLPack has no words for some devices, layouts and dtypes, so that
- * arrays of them refuse before the core could; but they say what they are. */
+/* reason.h: why an array does not lend its memory. DLPack cannot express some devices, layouts and dtypes, so that
+ * arrays with them raise an exception of their own before the core sees them; their attributes tell the reason. */
 #ifndef EXT_REASON_H
 #define EXT_REASON_H
 
-#include "module.h"
+#include "python.h"
 
 #include "gradscaler/status.h"
 
-/* Writes what follows "gradient 3 (a Tensor) " and returns what it means; GSC_OK where no reason is found, which leaves
- * why alone. Keeps the exception that is set. */
-gsc_status reason_of(PyObject *array, char *why, size_t size);
+/* Writes the reason, to follow "gradient 3 (a Tensor) ", and returns its status; GSC_OK if none is found, with `why`
+ * unchanged. Keeps the exception that is set. */
+gsc_status reason_find(PyObject *array, char *why, size_t size);
 
 #endif

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scaler.c: the type, and the methods that change a scaler. */
+/* scaler.c: the type Scaler, and its methods that change a scaler. */
 #include "scaler.h"
 
 #include "call.h"
 #include "callbacks.h"
 #include "errors.h"
+#include "inspect.h"
 #include "numbers.h"
-#include "types.h"
+#include "options.h"
+#include "state.h"
 
 static PyTypeObject *type;
 
-static gsc_scaler *core_of(PyObject *self) { return ((py_scaler *)self)->core; }
+static gsc_scaler *scaler_core(PyObject *self) { return ((py_scaler *)self)->core; }
 
-static const gsc_optimizer *optimizer_of(const core_call *call) { return &call->handle->optimizer; }
+static const gsc_optimizer *frame_optimizer(const call_frame *frame) { return &frame->handle->optimizer; }
 
 static int scaler_init(py_scaler *self, PyObject *args, PyObject *keywords)
 {
@@ -49,7 +51,7 @@ static int scaler_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Cycles run through the callables. The handles stay as long as the core knows them. */
+/* Breaks the cycles, which run through the callables. The handles stay as long as the core knows them. */
 static int scaler_clear(PyObject *object)
 {
     py_scaler *self = (py_scaler *)object;
@@ -70,14 +72,14 @@ static void scaler_dealloc(PyObject *object)
     type_free(object);
 }
 
-/* Where the core will not look at gradients, whatever they are is not our concern either. */
-static int take_if_looked_at(core_call *call, PyObject *grads, bool clips)
+/* Borrows the gradients if the core will read them. Otherwise it does not matter what they are. */
+static int take_if_read(call_frame *frame, PyObject *grads, bool clips)
 {
-    gsc_stage stage = gsc_scaler_get_stage(call->scaler->core, optimizer_of(call));
-    bool looks = gsc_scaler_is_enabled(call->scaler->core)
+    gsc_stage stage = gsc_scaler_get_stage(frame->scaler->core, frame_optimizer(frame));
+    bool reads = gsc_scaler_is_enabled(frame->scaler->core)
                      ? stage == GSC_STAGE_READY || (clips && stage == GSC_STAGE_UNSCALED)
                      : clips;
-    return looks ? call_take(call, grads) : 0;
+    return reads ? call_take_grads(frame, grads) : 0;
 }
 
 static int take_pair(arrays *in, arrays *out, PyObject *source, PyObject *target)
@@ -109,7 +111,7 @@ static PyObject *scaler_scale(PyObject *self, PyObject *args)
     if (!PyArg_UnpackTuple(args, "scale", 2, 2, &source, &target))
         return NULL;
     if (take_pair(&in, &out, source, target) == 0) {
-        double scale = gsc_scaler_get_scale(core_of(self));
+        double scale = gsc_scaler_get_scale(scaler_core(self));
         PyThreadState *state = arrays_free_the_gil(&in) ? PyEval_SaveThread() : NULL;
         gsc_status status = scale_apart(scale, in.tensors[0], out.tensors[0]);
         if (state)
@@ -124,86 +126,87 @@ static PyObject *scaler_scale(PyObject *self, PyObject *args)
 static PyObject *scaler_unscale(PyObject *self, PyObject *args)
 {
     PyObject *handle, *grads, *name;
-    core_call call;
+    call_frame frame;
     if (!PyArg_UnpackTuple(args, "unscale", 3, 3, &handle, &grads, &name) ||
-        call_begin(&call, (py_scaler *)self, handle, name) < 0)
+        call_begin(&frame, (py_scaler *)self, handle, name) < 0)
         return NULL;
-    if (take_if_looked_at(&call, grads, false) == 0)
-        CALL_CORE(&call, gsc_scaler_unscale(core_of(self), optimizer_of(&call)));
-    return call_end(&call);
+    if (take_if_read(&frame, grads, false) == 0)
+        CALL_CORE(&frame, gsc_scaler_unscale(scaler_core(self), frame_optimizer(&frame)));
+    return call_end(&frame);
 }
 
 static PyObject *scaler_record(PyObject *self, PyObject *args)
 {
     PyObject *handle, *verdict;
-    core_call call;
+    call_frame frame;
     if (!PyArg_UnpackTuple(args, "record", 2, 2, &handle, &verdict))
         return NULL;
     int found_inf = PyObject_IsTrue(verdict);
-    if (found_inf < 0 || call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
+    if (found_inf < 0 || call_begin(&frame, (py_scaler *)self, handle, NULL) < 0)
         return NULL;
-    CALL_CORE(&call, gsc_scaler_record(core_of(self), optimizer_of(&call), found_inf));
-    return call_end(&call);
+    CALL_CORE(&frame, gsc_scaler_record(scaler_core(self), frame_optimizer(&frame), found_inf));
+    return call_end(&frame);
 }
 
 static PyObject *scaler_step(PyObject *self, PyObject *args)
 {
     PyObject *handle, *grads, *name, *step, *step_scaled, *clip_norm, *norm_type;
     gsc_step_args step_args = {0};
-    core_call call;
+    call_frame frame;
     if (!PyArg_UnpackTuple(args, "step", 7, 7, &handle, &grads, &name, &step, &step_scaled, &clip_norm, &norm_type) ||
         number_to_double(clip_norm, "clip_norm", &step_args.clip_norm) < 0 ||
         number_to_double(norm_type, "norm_type", &step_args.clip_norm_type) < 0 ||
-        call_begin(&call, (py_scaler *)self, handle, name) < 0)
+        call_begin(&frame, (py_scaler *)self, handle, name) < 0)
         return NULL;
-    call.step = step == Py_None ? NULL : step;
-    call.step_scaled = step_scaled == Py_None ? NULL : step_scaled;
-    callbacks_offer_step_scaled(call.handle, call.step_scaled != NULL);
-    if (take_if_looked_at(&call, grads, step_args.clip_norm > 0.0) == 0) {
+    frame.step = step == Py_None ? NULL : step;
+    frame.step_scaled = step_scaled == Py_None ? NULL : step_scaled;
+    callbacks_offer_step_scaled(frame.handle, frame.step_scaled != NULL);
+    if (take_if_read(&frame, grads, step_args.clip_norm > 0.0) == 0) {
         gsc_step_result result;
-        CALL_CORE(&call, gsc_scaler_step(core_of(self), optimizer_of(&call), &step_args, &result));
-        if (call.status == GSC_OK) {
-            call.handle->stepped_by = call.scaler;
-            call.handle->result = result;
+        CALL_CORE(&frame, gsc_scaler_step(scaler_core(self), frame_optimizer(&frame), &step_args, &result));
+        if (frame.status == GSC_OK) {
+            frame.handle->stepped_by = frame.scaler;
+            frame.handle->result = result;
         }
     }
-    return call_end(&call);
+    return call_end(&frame);
 }
 
 static PyObject *scaler_clip_grad_norm(PyObject *self, PyObject *args)
 {
     PyObject *handle, *grads, *name, *max_norm_object, *norm_type_object;
     double max_norm, norm_type, norm;
-    core_call call;
+    call_frame frame;
     if (!PyArg_UnpackTuple(args, "clip_grad_norm", 5, 5, &handle, &grads, &name, &max_norm_object, &norm_type_object) ||
         number_to_double(max_norm_object, "max_norm", &max_norm) < 0 ||
         number_to_double(norm_type_object, "norm_type", &norm_type) < 0 ||
-        call_begin(&call, (py_scaler *)self, handle, name) < 0)
+        call_begin(&frame, (py_scaler *)self, handle, name) < 0)
         return NULL;
-    if (take_if_looked_at(&call, grads, true) == 0) {
-        CALL_CORE(&call, gsc_scaler_clip_grad_norm(core_of(self), optimizer_of(&call), max_norm, norm_type, &norm));
-        if (call.status == GSC_OK)
-            call.value = PyFloat_FromDouble(norm);
+    if (take_if_read(&frame, grads, true) == 0) {
+        CALL_CORE(&frame,
+                  gsc_scaler_clip_grad_norm(scaler_core(self), frame_optimizer(&frame), max_norm, norm_type, &norm));
+        if (frame.status == GSC_OK)
+            frame.value = PyFloat_FromDouble(norm);
     }
-    return call_end(&call);
+    return call_end(&frame);
 }
 
 static PyObject *scaler_skip(PyObject *self, PyObject *handle)
 {
-    core_call call;
-    if (call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
+    call_frame frame;
+    if (call_begin(&frame, (py_scaler *)self, handle, NULL) < 0)
         return NULL;
-    CALL_CORE(&call, gsc_scaler_skip(core_of(self), optimizer_of(&call)));
-    return call_end(&call);
+    CALL_CORE(&frame, gsc_scaler_skip(scaler_core(self), frame_optimizer(&frame)));
+    return call_end(&frame);
 }
 
 static PyObject *scaler_rearm(PyObject *self, PyObject *handle)
 {
-    core_call call;
-    if (call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
+    call_frame frame;
+    if (call_begin(&frame, (py_scaler *)self, handle, NULL) < 0)
         return NULL;
-    CALL_CORE(&call, gsc_scaler_rearm(core_of(self), optimizer_of(&call)));
-    return call_end(&call);
+    CALL_CORE(&frame, gsc_scaler_rearm(scaler_core(self), frame_optimizer(&frame)));
+    return call_end(&frame);
 }
 
 /* The core's forget refuses in callbacks too, but has no status to say so. */
@@ -217,25 +220,25 @@ static gsc_status forget(gsc_scaler *core, const gsc_optimizer *optimizer)
 
 static PyObject *scaler_forget(PyObject *self, PyObject *handle)
 {
-    core_call call;
-    if (call_begin(&call, (py_scaler *)self, handle, NULL) < 0)
+    call_frame frame;
+    if (call_begin(&frame, (py_scaler *)self, handle, NULL) < 0)
         return NULL;
-    CALL_CORE(&call, forget(core_of(self), optimizer_of(&call)));
-    if (call.status == GSC_OK) {
-        call.handle->stepped_by = NULL;
-        PySet_Discard(call.scaler->handles, handle);
+    CALL_CORE(&frame, forget(scaler_core(self), frame_optimizer(&frame)));
+    if (frame.status == GSC_OK) {
+        frame.handle->stepped_by = NULL;
+        PySet_Discard(frame.scaler->handles, handle);
     }
-    return call_end(&call);
+    return call_end(&frame);
 }
 
 static PyObject *scaler_update(PyObject *self, PyObject *none)
 {
     (void)none;
-    core_call call;
-    if (call_begin(&call, (py_scaler *)self, NULL, NULL) < 0)
+    call_frame frame;
+    if (call_begin(&frame, (py_scaler *)self, NULL, NULL) < 0)
         return NULL;
-    CALL_CORE(&call, gsc_scaler_update(core_of(self)));
-    return call_end(&call);
+    CALL_CORE(&frame, gsc_scaler_update(scaler_core(self)));
+    return call_end(&frame);
 }
 
 static PyObject *scaler_enter(PyObject *self, PyObject *none)
@@ -258,11 +261,11 @@ static PyObject *set_double(PyObject *self, PyObject *object, const char *what,
                             gsc_status (*set)(gsc_scaler *scaler, double value))
 {
     double value;
-    core_call call;
-    if (number_to_double(object, what, &value) < 0 || call_begin(&call, (py_scaler *)self, NULL, NULL) < 0)
+    call_frame frame;
+    if (number_to_double(object, what, &value) < 0 || call_begin(&frame, (py_scaler *)self, NULL, NULL) < 0)
         return NULL;
-    CALL_CORE(&call, set(core_of(self), value));
-    return call_end(&call);
+    CALL_CORE(&frame, set(scaler_core(self), value));
+    return call_end(&frame);
 }
 
 static PyObject *scaler_update_to(PyObject *self, PyObject *new_scale)
@@ -283,11 +286,11 @@ static PyObject *scaler_set_backoff_factor(PyObject *self, PyObject *value)
 static PyObject *scaler_set_growth_interval(PyObject *self, PyObject *object)
 {
     int64_t value;
-    core_call call;
-    if (number_to_int64(object, "growth_interval", &value) < 0 || call_begin(&call, (py_scaler *)self, NULL, NULL) < 0)
+    call_frame frame;
+    if (number_to_int64(object, "growth_interval", &value) < 0 || call_begin(&frame, (py_scaler *)self, NULL, NULL) < 0)
         return NULL;
-    CALL_CORE(&call, gsc_scaler_set_growth_interval(core_of(self), value));
-    return call_end(&call);
+    CALL_CORE(&frame, gsc_scaler_set_growth_interval(scaler_core(self), value));
+    return call_end(&frame);
 }
 
 static PyMethodDef methods[] = {{"__enter__", scaler_enter, METH_NOARGS, NULL},
@@ -333,8 +336,6 @@ int scaler_add_type(PyObject *module)
                                .basicsize = sizeof(py_scaler),
                                .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                .slots = slots};
-    if (busy_init() < 0)
-        return -1;
     if (!type)
         type = (PyTypeObject *)PyType_FromSpec(&spec);
     return type ? module_add(module, "Scaler", (PyObject *)type) : -1;

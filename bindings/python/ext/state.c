@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.c: the core's state dict as a Python dict of the same fields. */
+/* state.c: one table of the state's fields, to read and to write them by. */
+#include "state.h"
+
 #include <stddef.h>
 
 #include "call.h"
 #include "errors.h"
 #include "numbers.h"
-#include "scaler.h"
 
-typedef enum field_kind { FIELD_DOUBLE, FIELD_INT64, FIELD_INT32 } field_kind;
+typedef enum field_type { FIELD_DOUBLE, FIELD_INT64, FIELD_INT32 } field_type;
 
 typedef struct state_field {
     const char *name;
-    field_kind kind;
+    field_type type;
     size_t offset;
 } state_field;
 
-#define FIELD(kind, name)                                                                                              \
+#define FIELD(type, name)                                                                                              \
     {                                                                                                                  \
-#name, kind, offsetof(gsc_scaler_state, name)                                                                  \
+#name, type, offsetof(gsc_scaler_state, name)                                                                  \
     }
 
 static const state_field fields[] = {
@@ -29,24 +30,24 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 
 static PyObject *get_field(const gsc_scaler_state *state, const state_field *field)
 {
-    const void *at = (const char *)state + field->offset;
-    switch (field->kind) {
-    case FIELD_DOUBLE: return PyFloat_FromDouble(*(const double *)at);
-    case FIELD_INT64: return PyLong_FromLongLong(*(const int64_t *)at);
+    const void *value = (const char *)state + field->offset;
+    switch (field->type) {
+    case FIELD_DOUBLE: return PyFloat_FromDouble(*(const double *)value);
+    case FIELD_INT64: return PyLong_FromLongLong(*(const int64_t *)value);
     case FIELD_INT32: break;
     }
-    return PyLong_FromLong(*(const int32_t *)at);
+    return PyLong_FromLong(*(const int32_t *)value);
 }
 
 static int set_field(gsc_scaler_state *state, const state_field *field, PyObject *value)
 {
-    void *at = (char *)state + field->offset;
-    switch (field->kind) {
-    case FIELD_DOUBLE: return number_to_double(value, field->name, at);
-    case FIELD_INT64: return number_to_int64(value, field->name, at);
+    void *out = (char *)state + field->offset;
+    switch (field->type) {
+    case FIELD_DOUBLE: return number_to_double(value, field->name, out);
+    case FIELD_INT64: return number_to_int64(value, field->name, out);
     case FIELD_INT32: break;
     }
-    return number_to_int32(value, field->name, at);
+    return number_to_int32(value, field->name, out);
 }
 
 PyObject *scaler_state(PyObject *object, PyObject *none)
@@ -97,9 +98,9 @@ PyObject *scaler_load_state(PyObject *object, PyObject *dict)
 {
     py_scaler *self = (py_scaler *)object;
     gsc_scaler_state state = {0};
-    core_call call;
-    if (read_fields(dict, &state) < 0 || call_begin(&call, self, NULL, NULL) < 0)
+    call_frame frame;
+    if (read_fields(dict, &state) < 0 || call_begin(&frame, self, NULL, NULL) < 0)
         return NULL;
-    CALL_CORE(&call, gsc_scaler_load_state_dict(self->core, &state));
-    return call_end(&call);
+    CALL_CORE(&frame, gsc_scaler_load_state_dict(self->core, &state));
+    return call_end(&frame);
 }
