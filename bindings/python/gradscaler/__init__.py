@@ -26,8 +26,8 @@ from .functions import (
     unscale_grads,
 )
 from .ranks import Comm
-from .results import Event, EventKind, GradStatistics, Outcome, Overflow, Stats
-from .scaler import GradScaler
+from .results import EventKind, GradStatistics, Outcome, Overflow, Stats
+from .scaler import Event, GradScaler
 
 __version__ = version()
 

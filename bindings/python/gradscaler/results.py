@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scaler and the functions report: outcomes, overflows, counters, events, statistics."""
+"""What a scaler and the functions report: outcomes, overflows, counters, kinds of events, statistics."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from .scaler import GradScaler
+from typing import NamedTuple
 
 
 class Outcome(IntEnum):
@@ -66,19 +63,6 @@ class Stats(NamedTuple):
     """Updates that made the scale larger, not counting scales set by hand."""
     consecutive_skips: int
     """Iterations in a row, up to the last one, with an overflow."""
-
-
-class Event(NamedTuple):
-    """What `GradScaler(on_event=...)` is called with."""
-
-    kind: EventKind
-    scale: float
-    """The scale after the event."""
-    update: int
-    """Updates completed before this one."""
-    optimizer: Any
-    """Whose gradients overflowed (`OVERFLOW` only), else None."""
-    scaler: GradScaler
 
 
 class GradStatistics(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class GradScaler."""
+"""GradScaler, and the Event that it reports."""
 
 from __future__ import annotations
 
@@ -7,19 +7,32 @@ import copy
 import inspect
 import warnings
 import weakref
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, NamedTuple, TypeVar
 
 from . import checks, optimizers, state
 from ._core import Handle, Scaler
 from ._core import clip_grad_norm as clip_list
 from .handles import Handles
 from .ranks import Comm
-from .results import Event, EventKind, Outcome, Overflow, Stats
+from .results import EventKind, Outcome, Overflow, Stats
 from .scaling import scaled
 
 _T = TypeVar("_T")
 
 _READY, _STEPPED = 0, 2
+
+
+class Event(NamedTuple):
+    """What `GradScaler(on_event=...)` is called with."""
+
+    kind: EventKind
+    scale: float
+    """The scale after the event."""
+    update: int
+    """Updates completed before this one."""
+    optimizer: Any
+    """Whose gradients overflowed (`OVERFLOW` only), else None."""
+    scaler: GradScaler
 
 
 class GradScaler:
