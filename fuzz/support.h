@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* support.h: what the fuzz targets share. A target is LLVMFuzzerTestOneInput of fuzz_<topic>.c: it turns any bytes into
- * calls and states with require() what must hold afterwards. libFuzzer's main looks for bytes that break it; replay.c's
- * main gives it the files of corpus/ and regressions/. */
+ * calls and states with require() what must hold afterwards. The main function of libFuzzer looks for bytes that break
+ * this; that of replay.c gives the target the inputs of corpus/<topic>.txt. */
 #ifndef GSC_FUZZ_SUPPORT_H
 #define GSC_FUZZ_SUPPORT_H
 
