@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "data.h"
-#include "gradients/sweep.h"
+#include "gradients/tasks.h"
 #include "limits.h"
 #include "must.h"
 #include "report.h"

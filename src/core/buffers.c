@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype_kind.h"
 #include "core/internal.h"
-#include "gradients/layout.h"
 
 typedef struct buffer_grad {
     DLTensor tensor;

@@ -9,7 +9,7 @@
 #include "base/fpenv.h"
 #include "base/reserved.h"
 #include "base/try.h"
-#include "gradients/list.h"
+#include "gradients/norm.h"
 #include "gradscaler/scaler.h"
 
 /* The gradients of an optimizer's last overflow on this rank. */

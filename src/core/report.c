@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/internal.h"
+#include "gradients/nonfinite.h"
 
 /* Copies of names. Callers may hold pointers into a block until the next overflow, so one that is in use is freed only
  * then. */

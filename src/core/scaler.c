@@ -5,6 +5,7 @@
 
 #include "core/internal.h"
 #include "gradients/scale.h"
+#include "gradients/view.h"
 
 static gsc_status null_argument(const char *caller, const char *argument)
 {

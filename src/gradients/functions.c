@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* functions.c: the public functions of gradients.h on lists of gradients. */
 #include "gradscaler/gradients.h"
 
 #include <float.h>
 #include <math.h>
 
 #include "base/fpenv.h"
+#include "gradients/fast_view.h"
 #include "gradients/list.h"
+#include "gradients/norm.h"
 #include "gradients/sweep.h"
+#include "gradients/tasks.h"
 
 typedef struct list_request {
     const char *api;

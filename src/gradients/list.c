@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* list.c: collecting views, dropping the ones listed twice. */
 #include "gradients/list.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gradients/sweep.h"
+#include "gradients/fast_view.h"
+#include "gradients/layout.h"
+#include "gradients/tasks.h"
 
 void gsc__list_init(gsc__list *list)
 {
@@ -241,25 +244,3 @@ void gsc__list_free(gsc__list *list)
     gsc__list_init(list);
     list->count = 0;
 }
-
-gsc__check_result gsc__sweep_kernels(const gsc__list *list, gsc__kernel *const *kernels, double factor, bool stores)
-{
-    uint64_t max_bits[GSC_KINDS];
-    const gsc__sweep sweep = {
-        .list = list, .kernels = kernels, .factor = {factor, factor, factor, factor}, .stores = stores};
-    gsc__sweep_run(&sweep, max_bits);
-    return gsc__check_result_from_bits(max_bits);
-}
-
-gsc__check_result gsc__sweep_check(const gsc__list *list, double r)
-{
-    return gsc__sweep_kernels(list, gsc__kernels()->check, r, false);
-}
-
-gsc__check_result gsc__sweep_unscale(const gsc__list *list, double r)
-{
-    /* A product with 1 would make signalling NaNs quiet. */
-    return r == 1.0 ? gsc__sweep_check(list, r) : gsc__sweep_kernels(list, gsc__kernels()->unscale, r, true);
-}
-
-void gsc__sweep_multiply(const gsc__list *list, double factor) { (void)gsc__sweep_unscale(list, factor); }

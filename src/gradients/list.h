@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gradients/layout.h"
+#include "gradients/view.h"
 #include "gradscaler/dtype.h"
 #include "gradscaler/status.h"
 #include "kernels/kernels.h"
@@ -72,51 +72,5 @@ gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source 
 /* May allocate the partial sums (GSC_ERR_MEMORY) when the total size grows and want_norm is set. */
 gsc_status gsc__list_finish(gsc__list *list, bool want_norm);
 void gsc__list_free(gsc__list *list);
-
-/* What a check saw, over all dtypes. */
-typedef struct gsc__check_result {
-    bool found_inf;
-    double max_abs; /* of the results; NaN if one is NaN, infinity if one is infinite, 0 if there are none */
-} gsc__check_result;
-
-/* x = x * r as docs/numbers.md has it: r is rounded to float32 once for float32, bfloat16 and float16; the product is
- * formed in float32 (float64 for float64) and rounded to the stored dtype. r == 1 writes nothing. */
-gsc__check_result gsc__sweep_unscale(const gsc__list *list, double r);
-/* The same without writing: what the results would be. */
-gsc__check_result gsc__sweep_check(const gsc__list *list, double r);
-
-/* Sums behind a norm. They add up over ranks: reduce `sums` with allreduce_sum (p finite) or max_abs with allreduce_max
- * (p infinite), then ask for the norm. */
-typedef struct gsc__norm_sums {
-    double p;
-    double sums[3]; /* p = 1, 2: of ordinary, tiny and huge blocks, the latter two prescaled by a power of two so that
-                       nothing over- or underflows; other finite p: sums[0] of (|x| * 2^-exponent)^p */
-    int exponent;   /* finite p other than 1 and 2: set by the caller before the sweep (gsc__norm_exponent) */
-    double max_abs; /* p infinite */
-} gsc__norm_sums;
-
-/* For finite p other than 1 and 2: an exponent e such that max |x * r| * 2^-e is about 1 (INT_MIN/2 when there is no
- * non-zero finite element), to be agreed on by all ranks (the maximum) and put into sums.exponent. 0 for other p. */
-int gsc__norm_exponent(const gsc__list *list, double r, double p);
-/* Fills sums from x * r (rounded as by unscale) and the check result, in one reading pass. p > 0 or infinity. list must
- * have been finished with want_norm. result may be NULL. */
-void gsc__norm_sum(const gsc__list *list, double r, double p, gsc__norm_sums *sums, gsc__check_result *result);
-/* (sum of |x|^p)^(1/p); NaN if any element is NaN. */
-double gsc__norm_from_sums(const gsc__norm_sums *sums);
-/* max_norm / (norm + 1e-6) where that is < 1, else exactly 1; 1 for a norm that is not finite. */
-double gsc__clip_coefficient(double max_norm, double norm);
-
-/* x = x * factor in each dtype's arithmetic (factor rounded to float32 for all but float64). */
-void gsc__sweep_multiply(const gsc__list *list, double factor);
-
-/* What is not finite in one tensor * r, in row-major order: all 0 if nothing is. */
-typedef struct gsc__nonfinite {
-    uint64_t inf_count, nan_count, first_index;
-} gsc__nonfinite;
-enum { GSC_NONFINITE_BATCH = 64 }; /* tensors at a time */
-/* The view of a tensor that a list accepts; one without elements for NULL. */
-void gsc__nonfinite_view(const DLTensor *tensor, gsc__view *out);
-/* out[i] becomes that of views[i]; returns whether anything is not finite, which is faster if it was expected. */
-bool gsc__count_nonfinite(const gsc__view *views, size_t n, double r, bool expected, gsc__nonfinite *out);
 
 #endif

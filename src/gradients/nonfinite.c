@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* census.c: which elements are not finite, in row-major order: what a report says after an overflow. */
+/* nonfinite.c: counts per tensor, and where they begin in row-major order: what a report says after an overflow. */
+#include "gradients/nonfinite.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "gradients/sweep.h"
+#include "gradients/fast_view.h"
+#include "gradients/layout.h"
+#include "gradients/rows.h"
+#include "gradients/tasks.h"
+#include "gradscaler/status.h"
+#include "kernels/kernels.h"
 
 /* One tensor on all threads. */
 typedef struct census {

@@ -4,10 +4,14 @@
  * p = 1 and 2: a kernel sums each block in 16 fixed lanes, and a fixed tree adds the blocks up. Blocks of extreme
  * magnitudes are summed with a prescale into a bin of their own, so that no second pass is needed. p infinite: the
  * check's maximum. Other p: libm's pow on numbers scaled to about 1. */
+#include "gradients/norm.h"
+
 #include <limits.h>
 #include <math.h>
 
-#include "gradients/sweep.h"
+#include "gradients/layout.h"
+#include "gradients/rows.h"
+#include "gradients/tasks.h"
 
 typedef struct power_sweep {
     const gsc__list *list;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c: walking a layout that is not one run. */
-#include <string.h>
+#include "gradients/rows.h"
 
-#include "gradients/layout.h"
+#include <string.h>
 
 void gsc__rows_begin(gsc__rows *rows, const gsc__layout *layout, size_t first, size_t count)
 {

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* scale.c: the checks of a pair, and its products. */
 #include "gradients/scale.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "gradients/fast_view.h"
+#include "gradients/layout.h"
 #include "gradients/overlap.h"
-#include "gradients/sweep.h"
+#include "gradients/rows.h"
+#include "gradients/tasks.h"
+#include "kernels/kernels.h"
 
 enum {
     CHUNK = 1024,         /* elements that a kernel finds in the first cache right after they were copied */

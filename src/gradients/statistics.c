@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "base/fpenv.h"
-#include "gradients/sweep.h"
+#include "gradients/layout.h"
+#include "gradients/rows.h"
+#include "gradients/tasks.h"
+#include "gradients/view.h"
 #include "gradscaler/gradients.h"
 
 enum {

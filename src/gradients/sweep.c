@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* sweep.c: batches of runs for the kernels, and what the kernels return. */
 #include "gradients/sweep.h"
 
 #include <math.h>
@@ -6,14 +7,12 @@
 #include <string.h>
 
 #include "base/fpenv.h"
-#include "base/parallel.h"
+#include "gradients/rows.h"
+#include "gradients/tasks.h"
 
 enum {
-    MOST_TASKS = 256,
-    TASKS_PER_THREAD = 8, /* so that none waits long for the last, but not in parts of fewer than */
-    TASK_FINE = 1 << 20,  /* elements: larger ones read memory faster */
-    MOST_RUNS = 64,       /* of one kernel call */
-    SHORTEST_ROW = 64     /* rows of a strided tensor that go to the kernel as they lie; shorter ones are packed */
+    MOST_RUNS = 64,   /* in one kernel call */
+    SHORTEST_ROW = 64 /* elements: rows of a strided tensor at least as long go to the kernel unpacked */
 };
 
 typedef struct shared {
@@ -32,20 +31,6 @@ typedef struct batch {
     char *end;          /* of the last run; NULL: it cannot be extended */
     gsc__run runs[MOST_RUNS];
 } batch;
-
-size_t gsc__task_split(size_t elements, size_t *elements_per_task)
-{
-    *elements_per_task = elements;
-    if (elements < GSC_PARALLEL_MIN)
-        return 1;
-    size_t threads = (size_t)gsc__parallel_threads(), tasks = elements / GSC_TASK_MIN;
-    size_t most = elements / TASK_FINE < threads * TASKS_PER_THREAD ? elements / TASK_FINE : threads * TASKS_PER_THREAD;
-    most = most < threads ? threads : most;
-    most = most < MOST_TASKS ? most : MOST_TASKS;
-    tasks = threads == 1 ? 1 : tasks > most ? most : tasks;
-    *elements_per_task = elements / tasks + (elements % tasks != 0);
-    return tasks;
-}
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
@@ -217,3 +202,25 @@ gsc__check_result gsc__check_result_from_bits(const uint64_t max_bits[GSC_KINDS]
     }
     return result;
 }
+
+gsc__check_result gsc__sweep_kernels(const gsc__list *list, gsc__kernel *const *kernels, double factor, bool stores)
+{
+    uint64_t max_bits[GSC_KINDS];
+    const gsc__sweep sweep = {
+        .list = list, .kernels = kernels, .factor = {factor, factor, factor, factor}, .stores = stores};
+    gsc__sweep_run(&sweep, max_bits);
+    return gsc__check_result_from_bits(max_bits);
+}
+
+gsc__check_result gsc__sweep_check(const gsc__list *list, double r)
+{
+    return gsc__sweep_kernels(list, gsc__kernels()->check, r, false);
+}
+
+gsc__check_result gsc__sweep_unscale(const gsc__list *list, double r)
+{
+    /* A product with 1 would make signalling NaNs quiet. */
+    return r == 1.0 ? gsc__sweep_check(list, r) : gsc__sweep_kernels(list, gsc__kernels()->unscale, r, true);
+}
+
+void gsc__sweep_multiply(const gsc__list *list, double factor) { (void)gsc__sweep_unscale(list, factor); }

@@ -7,14 +7,9 @@
 #ifndef GSC_GRADIENTS_SWEEP_H
 #define GSC_GRADIENTS_SWEEP_H
 
-#include "gradients/layout.h"
 #include "gradients/list.h"
+#include "gradients/tasks.h"
 #include "kernels/kernels.h"
-
-enum {
-    GSC_TASK_MIN = 32768,               /* elements that are worth waking a thread for */
-    GSC_PARALLEL_MIN = 2 * GSC_TASK_MIN /* with fewer the caller works alone */
-};
 
 typedef struct gsc__sweep {
     const gsc__list *list;
@@ -26,9 +21,6 @@ typedef struct gsc__sweep {
 
 /* Runs it; max_bits[kind] becomes the largest that the kernels returned. */
 void gsc__sweep_run(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS]);
-
-/* A task count for gsc_parallel_run, and the elements of each task but the last. */
-size_t gsc__task_split(size_t elements, size_t *elements_per_task);
 
 /* The last of the views that begins at or before an element of the concatenated list. */
 static inline size_t gsc__find_view(const gsc__list *list, size_t element)
@@ -68,9 +60,24 @@ static inline void gsc__list_visit(const gsc__list *list, size_t index, size_t e
     }
 }
 
-/* A sweep of kernels with one factor for all kinds, and what they saw. */
-gsc__check_result gsc__sweep_kernels(const gsc__list *list, gsc__kernel *const *kernels, double factor, bool stores);
+/* What a check saw, over all dtypes. */
+typedef struct gsc__check_result {
+    bool found_inf;
+    double max_abs; /* of the results; NaN if one is NaN, infinity if one is infinite, 0 if there are none */
+} gsc__check_result;
 
 gsc__check_result gsc__check_result_from_bits(const uint64_t max_bits[GSC_KINDS]);
+
+/* Runs kernels with one factor for all kinds. */
+gsc__check_result gsc__sweep_kernels(const gsc__list *list, gsc__kernel *const *kernels, double factor, bool stores);
+
+/* x = x * r as docs/numbers.md has it: r is rounded to float32 once for float32, bfloat16 and float16; the product is
+ * formed in float32 (float64 for float64) and rounded to the stored dtype. r == 1 writes nothing. */
+gsc__check_result gsc__sweep_unscale(const gsc__list *list, double r);
+/* The same without writing: what the results would be. */
+gsc__check_result gsc__sweep_check(const gsc__list *list, double r);
+
+/* x = x * factor in each dtype's arithmetic (factor rounded to float32 for all but float64). */
+void gsc__sweep_multiply(const gsc__list *list, double factor);
 
 #endif

@@ -11,7 +11,9 @@
 #include "expect.h"
 #include "gradients/layout.h"
 #include "gradients/overlap.h"
+#include "gradients/rows.h"
 #include "gradients/scale.h"
+#include "gradients/view.h"
 #include "layouts.h"
 
 static _Alignas(16) float memory[4096];

@@ -12,7 +12,8 @@
 
 #include "elements.h"
 #include "expect.h"
-#include "gradients/list.h"
+#include "gradients/norm.h"
+#include "gradients/view.h"
 #include "kernels/kernels.h"
 #include "layouts.h"
 #include "sanitizer_options.h"

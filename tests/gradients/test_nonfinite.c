@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "elements.h"
-#include "gradients/list.h"
+#include "gradients/nonfinite.h"
 #include "kernels/kernels.h"
 #include "layouts.h"
 

@@ -10,7 +10,7 @@
 
 #include "elements.h"
 #include "expect.h"
-#include "gradients/list.h"
+#include "gradients/norm.h"
 #include "layouts.h"
 
 static const gsc__list_rules reads = {.writes = false, .allow_fp16 = true, .api = "test"};

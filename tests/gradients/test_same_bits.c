@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "expect.h"
-#include "gradients/sweep.h"
+#include "gradients/tasks.h"
 #include "gradscaler/gradients.h"
 #include "gradscaler/scaler.h"
 #include "kernels/kernels.h"

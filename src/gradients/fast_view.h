@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fast_view.h: gsc__view_check in a few instructions, for compact tensors on the CPU.
+ *
+ * Whatever gsc__view_fast accepts, gsc__view_check accepts with the same result. */
+#ifndef GSC_GRADIENTS_FAST_VIEW_H
+#define GSC_GRADIENTS_FAST_VIEW_H
+
+#include "gradients/layout.h"
+#include "gradients/view.h"
+
+/* Short cuts for the tensor that nearly all are: valid, compact, on the CPU, of ordinary extent. */
+enum { GSC_FAST_BITS = 40 }; /* of the number of elements, and of byte_offset: far from where addresses wrap around */
+
+/* false: not one of float32, float64, bfloat16 on the CPU. */
+static inline bool gsc__fast_kind(const DLTensor *tensor, gsc__kind *kind)
+{
+    if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1)
+        return false;
+    if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32)
+        *kind = GSC_F32;
+    else if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 64)
+        *kind = GSC_F64;
+    else if (tensor->dtype.code == kDLBfloat && tensor->dtype.bits == 16)
+        *kind = GSC_BF16;
+    else
+        return false;
+    return true;
+}
+
+/* Elements; 0: none, not compact, or unusual. */
+static inline size_t gsc__fast_count(const DLTensor *tensor)
+{
+    if ((uint32_t)tensor->ndim > GSC_MAX_NDIM || (tensor->ndim > 0 && !tensor->shape))
+        return 0;
+    uint64_t count = 1;
+    for (int d = tensor->ndim - 1; d >= 0; d--) {
+        uint64_t size = (uint64_t)tensor->shape[d]; /* a negative one is huge */
+        if (tensor->strides && (uint64_t)tensor->strides[d] != count && size != 1)
+            return 0;
+        if (size == 0 || __builtin_mul_overflow(count, size, &count) || count >> GSC_FAST_BITS != 0)
+            return 0;
+    }
+    return count;
+}
+
+/* NULL: none, or unusual. */
+static inline char *gsc__fast_start(const DLTensor *tensor)
+{
+    const int top = 8 * sizeof tensor->data - 2; /* data at the end of memory could wrap around to its beginning */
+    if (!tensor->data || (uintptr_t)tensor->data >> top != 0 || tensor->byte_offset >> GSC_FAST_BITS != 0)
+        return NULL;
+    return (char *)tensor->data + tensor->byte_offset;
+}
+
+/* false says nothing; gsc__view_check does. */
+static inline bool gsc__view_fast(const DLTensor *tensor, gsc__view *out)
+{
+    if (!gsc__fast_kind(tensor, &out->kind))
+        return false;
+    char *start = gsc__fast_start(tensor);
+    size_t count = gsc__fast_count(tensor), misaligned = (uintptr_t)start & (gsc__kind_size(out->kind) - 1);
+    if (!start || count == 0 || misaligned != 0)
+        return false;
+    out->tensor = tensor;
+    out->start = start;
+    out->count = count;
+    out->dense = true;
+    return true;
+}
+
+/* Was this view taken of this tensor, and would it be the same today? false says nothing. */
+static inline bool gsc__view_unchanged(const gsc__view *view, const DLTensor *tensor)
+{
+    gsc__kind kind;
+    return view->tensor == tensor && gsc__fast_kind(tensor, &kind) && view->kind == kind &&
+           view->start == gsc__fast_start(tensor) && view->count == gsc__fast_count(tensor) && view->dense;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tasks.h: how many tasks a loop over elements is cut into, and the blocks that tasks work on. */
+#ifndef GSC_GRADIENTS_TASKS_H
+#define GSC_GRADIENTS_TASKS_H
+
+#include <stddef.h>
+
+enum {
+    GSC_GRADIENT_BLOCK = 4096,          /* elements; a packed block fits the first cache and a small stack */
+    GSC_TASK_MIN = 32768,               /* elements that are worth waking a thread for */
+    GSC_PARALLEL_MIN = 2 * GSC_TASK_MIN /* with fewer the calling thread works alone */
+};
+
+static inline size_t gsc__gradient_blocks(size_t elements)
+{
+    return elements / GSC_GRADIENT_BLOCK + (elements % GSC_GRADIENT_BLOCK != 0);
+}
+
+/* Returns a task count for gsc_parallel_run; sets the elements of each task but the last. */
+size_t gsc__task_split(size_t elements, size_t *elements_per_task);
+
+#endif

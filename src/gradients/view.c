@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.c: each rule that a tensor can break, and its message. */
+#include "gradients/view.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dtype_text.h"
+#include "base/message.h"
+#include "gradients/layout.h"
+#include "gradients/overlap.h"
+
+/* No tensor spans more bytes, and sums of a few spans do not overflow. */
+#define MAX_SPAN (INT64_MAX / 8)
+
+enum { PLACE_SIZE = 256 };
+
+const char *gsc__message_subject_text(const gsc__message_subject *subject, char *text, size_t size)
+{
+    int used = snprintf(text, size, "%s: %s", subject->api, subject->what);
+    if (subject->listed && used >= 0 && (size_t)used < size) {
+        char *rest = text + used;
+        size_t left = size - (size_t)used;
+        if (subject->name)
+            snprintf(rest, left, " %zu (\"%s\")", subject->index, subject->name);
+        else
+            snprintf(rest, left, " %zu", subject->index);
+    }
+    return text;
+}
+
+/* Fails with the subject in front of the message. Out of the way of what succeeds. */
+__attribute__((cold, noinline)) GSC_PRINTF(3, 4) static gsc_status
+    refuse(const gsc__message_subject *subject, gsc_status status, const char *format, ...)
+{
+    char where[PLACE_SIZE], text[GSC_MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return gsc_fail(status, "%s %s", gsc__message_subject_text(subject, where, sizeof where), text);
+}
+
+static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, const gsc__message_subject *subject,
+                              gsc__kind *kind)
+{
+    if (dtype.code == kDLComplex)
+        return refuse(subject, GSC_ERR_UNSUPPORTED,
+                      "is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
+                      "real view of it",
+                      dtype.bits);
+    *kind = gsc__kind_of(dtype);
+    if (!gsc__kind_is_float(*kind))
+        return refuse(subject, GSC_ERR_VALUE,
+                      "has dtype %s; allowed are float32, float64, bfloat16 and float16 with 1 lane",
+                      gsc__describe_dtype(dtype).text);
+    if (*kind == GSC_F16 && !rules->allow_fp16)
+        return refuse(subject, GSC_ERR_VALUE,
+                      "is float16; keep the parameters (and so their gradients) in float32 and run only the "
+                      "forward pass in float16, or set allow_fp16_grads");
+    return GSC_OK;
+}
+
+/* Counts the elements; 0 where a size is 0, whatever the others are. */
+static gsc_status check_shape(const DLTensor *tensor, const gsc__message_subject *subject, size_t element_size,
+                              size_t *count)
+{
+    if (tensor->ndim < 0 || tensor->ndim > GSC_MAX_NDIM)
+        return refuse(subject, GSC_ERR_VALUE, "has ndim %d; allowed are 0 to %d", (int)tensor->ndim, GSC_MAX_NDIM);
+    if (tensor->ndim > 0 && !tensor->shape)
+        return refuse(subject, GSC_ERR_VALUE, "has ndim %d but shape is NULL", (int)tensor->ndim);
+    bool empty = false, overflow = false;
+    int64_t product = 1;
+    for (int d = 0; d < tensor->ndim; d++) {
+        if (tensor->shape[d] < 0)
+            return refuse(subject, GSC_ERR_VALUE, "has shape[%d] = %" PRId64 "; sizes are 0 or more", d,
+                          tensor->shape[d]);
+        empty |= tensor->shape[d] == 0;
+        overflow |= __builtin_mul_overflow(product, tensor->shape[d], &product);
+    }
+    int64_t bytes;
+    overflow |= __builtin_mul_overflow(product, (int64_t)element_size, &bytes);
+    if (!empty && (overflow || bytes > MAX_SPAN))
+        return refuse(subject, GSC_ERR_VALUE, "has a shape with more elements than memory can hold");
+    *count = empty ? 0 : (size_t)product;
+    return GSC_OK;
+}
+
+static gsc_status check_data(const DLTensor *tensor, const gsc__message_subject *subject, size_t element_size,
+                             size_t count, char **start)
+{
+    if (!tensor->data)
+        return refuse(subject, GSC_ERR_VALUE, "has elements but data is NULL");
+    uintptr_t address, end;
+    if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset, &address) ||
+        __builtin_add_overflow(address, count * element_size, &end))
+        return refuse(subject, GSC_ERR_VALUE,
+                      "has data %p, byte_offset %" PRIu64 " and %zu elements: they reach past the end of memory",
+                      tensor->data, tensor->byte_offset, count);
+    if ((address & (element_size - 1)) != 0)
+        return refuse(subject, GSC_ERR_VALUE,
+                      "begins at %p (data + byte_offset), which is not aligned for its elements of %zu bytes",
+                      (void *)address, element_size);
+    *start = (char *)address;
+    return GSC_OK;
+}
+
+static bool is_compact(const DLTensor *tensor)
+{
+    if (!tensor->strides)
+        return true;
+    int64_t expected = 1;
+    for (int d = tensor->ndim - 1; d >= 0; d--) {
+        if (tensor->shape[d] != 1 && tensor->strides[d] != expected)
+            return false;
+        expected *= tensor->shape[d];
+    }
+    return true;
+}
+
+/* Elements lie within MAX_SPAN bytes on either side of the first, and inside the address space. */
+static bool span_fits(const DLTensor *tensor, const char *start, size_t element_size)
+{
+    int64_t below = 0, above = 0;
+    for (int d = 0; d < tensor->ndim; d++) {
+        int64_t reach, *side = tensor->strides[d] < 0 ? &below : &above;
+        if (__builtin_mul_overflow(tensor->shape[d] - 1, tensor->strides[d], &reach) ||
+            __builtin_add_overflow(*side, reach, side))
+            return false;
+    }
+    int64_t limit = MAX_SPAN / (int64_t)element_size;
+    return below >= -limit && above < limit && (uintptr_t)start >= (uintptr_t)(-below) * element_size &&
+           (uintptr_t)above * element_size < UINTPTR_MAX - (uintptr_t)start - element_size;
+}
+
+/* Apart, so that compact tensors do not pay for its stack. */
+__attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor, const gsc__view_rules *rules,
+                                                          const gsc__message_subject *subject, gsc__view *view)
+{
+    if (!span_fits(tensor, view->start, gsc__kind_size(view->kind)))
+        return refuse(subject, GSC_ERR_VALUE, "has strides that reach beyond memory");
+    gsc__layout layout;
+    gsc__layout_collapse(tensor, view->kind, &layout);
+    view->start = layout.data;
+    view->dense = layout.ndim == 1 && layout.stride[0] == 1;
+    gsc__overlap overlap = rules->writes ? gsc__self_overlap(&layout) : GSC_DISJOINT;
+    if (overlap == GSC_OVERLAPPING)
+        return refuse(subject, GSC_ERR_VALUE,
+                      "has strides that reach an element more than once, and it would be written; make a "
+                      "compact copy of it");
+    if (overlap == GSC_UNDECIDED)
+        return refuse(subject, GSC_ERR_VALUE,
+                      "has strides too irregular to tell whether they reach an element more than once, and it "
+                      "would be written; make a compact copy of it");
+    return GSC_OK;
+}
+
+gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__message_subject *subject,
+                           gsc__view *out)
+{
+    gsc_status status = check_dtype(tensor->dtype, rules, subject, &out->kind);
+    if (status != GSC_OK)
+        return status;
+    if (tensor->device.device_type != kDLCPU) {
+        return refuse(subject, GSC_ERR_DEVICE, "is on device type %d; served is the CPU (type %d)",
+                      (int)tensor->device.device_type, (int)kDLCPU);
+    }
+    size_t element_size = gsc__kind_size(out->kind);
+    out->tensor = tensor;
+    out->start = NULL;
+    out->dense = true;
+    status = check_shape(tensor, subject, element_size, &out->count);
+    if (status == GSC_OK && out->count > 0)
+        status = check_data(tensor, subject, element_size, out->count, &out->start);
+    if (status == GSC_OK && out->count > 0 && !is_compact(tensor))
+        status = check_strides(tensor, rules, subject, out);
+    return status;
+}

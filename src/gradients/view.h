@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.h: checking a caller's DLTensor. Loops trust what has passed. */
+#ifndef GSC_GRADIENTS_VIEW_H
+#define GSC_GRADIENTS_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/dtype_kind.h"
+#include "gradscaler/dtype.h"
+#include "gradscaler/status.h"
+
+/* The tensor that a message speaks of: `api: what`, `api: what 3` or `api: what 3 ("name")`. */
+typedef struct gsc__message_subject {
+    const char *api;  /* the public function */
+    const char *what; /* the parameter, or what a list holds */
+    bool listed;      /* index counts */
+    size_t index;
+    const char *name; /* may be NULL */
+} gsc__message_subject;
+
+/* Writes the subject in words into text, cut to size; returns text. */
+const char *gsc__message_subject_text(const gsc__message_subject *subject, char *text, size_t size);
+
+typedef struct gsc__view_rules {
+    bool writes; /* elements will be written: refuse strides that reach one twice */
+    bool allow_fp16;
+} gsc__view_rules;
+
+/* A checked tensor. */
+typedef struct gsc__view {
+    const DLTensor *tensor;
+    char *start;  /* lowest address of an element; NULL without elements */
+    size_t count; /* elements */
+    gsc__kind kind;
+    bool dense;           /* in some order the elements are `count` neighbours from start on */
+    size_t first_element; /* elements of the views before this one in its list */
+    size_t first_block;   /* and blocks; only where a norm is wanted */
+} gsc__view;
+
+/* Checks everything that a loop relies on: dtype, device, shape, extent, data, alignment, and with rules->writes that
+ * no element is reached twice. tensor must not be NULL. After an error *out is unspecified. */
+gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__message_subject *subject,
+                           gsc__view *out);
+
+#endif
