@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* broadcast.c: NumPy's broadcasting, and the sums that reverse it in the backward pass. */
 #include "train/ops/broadcast.h"
 
 #include <string.h>
 
+#include "gradscaler/status.h"
 #include "train/ops/reduce.h"
 #include "train/tensor/convert.h"
 
-/* Size of dimension d of a result of ndim dimensions, as the tensor has it. */
+/* The tensor's size along dimension d of a result of ndim dimensions. */
 static int64_t size_at(const gsc_tensor *tensor, int32_t ndim, int32_t d)
 {
-    int32_t own = d - (ndim - tensor->data.ndim);
-    return own < 0 ? 1 : tensor->shape[own];
+    int32_t dimension = d - (ndim - tensor->data.ndim);
+    return dimension < 0 ? 1 : tensor->shape[dimension];
 }
 
 gsc_status gsc__broadcast_shape(gsc__call *call)
@@ -35,9 +37,9 @@ gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_t
     int32_t n = 0;
     int64_t step = 1;
     for (int32_t d = result->data.ndim - 1; d >= 0; d--) {
-        int64_t size = result->shape[d], own = size_at(tensor, result->data.ndim, d);
-        int64_t stride = own == 1 ? 0 : step;
-        step *= own;
+        int64_t size = result->shape[d], stored = size_at(tensor, result->data.ndim, d);
+        int64_t stride = stored == 1 ? 0 : step;
+        step *= stored;
         if (size == 1)
             continue;
         if (n > 0 && stride == reversed.stride[n - 1] * reversed.size[n - 1]) {
@@ -65,24 +67,33 @@ static void repeat(const gsc__broadcast_view *view, const void *element, size_t 
         memcpy((char *)out + i * size, out, size);
 }
 
+/* Offset in the tensor of the view's row: an index into all dimensions but the last. */
+static size_t row_offset(const gsc__broadcast_view *view, size_t row)
+{
+    size_t offset = 0;
+    for (int32_t d = view->ndim - 2; d >= 0; d--) {
+        offset += row % (size_t)view->size[d] * (size_t)view->stride[d];
+        row /= (size_t)view->size[d];
+    }
+    return offset;
+}
+
 const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__kind compute, void *strip)
 {
-    int32_t inner = view->ndim - 1;
-    if (view->ndim == 1 && view->stride[0] == 1 && view->kind == compute)
+    if (view->ndim == 0) {
+        repeat(view, view->data, n, compute, strip);
+        return strip;
+    }
+    int32_t last = view->ndim - 1;
+    size_t columns = (size_t)view->size[last], stride = (size_t)view->stride[last];
+    if (view->ndim == 1 && stride == 1 && view->kind == compute)
         return gsc__at(compute, view->data, first);
     for (size_t done = 0; done < n;) {
-        size_t row = view->ndim > 0 ? (first + done) / (size_t)view->size[inner] : 0;
-        size_t column = view->ndim > 0 ? (first + done) % (size_t)view->size[inner] : 0;
-        size_t run = view->ndim > 0 ? (size_t)view->size[inner] - column : n - done;
-        run = run < n - done ? run : n - done;
-        size_t offset = view->ndim > 0 ? column * (size_t)view->stride[inner] : 0;
-        for (int32_t d = inner - 1; d >= 0; d--) {
-            offset += row % (size_t)view->size[d] * (size_t)view->stride[d];
-            row /= (size_t)view->size[d];
-        }
-        const void *source = gsc__at(view->kind, view->data, offset);
+        size_t row = (first + done) / columns, column = (first + done) % columns;
+        size_t run = columns - column < n - done ? columns - column : n - done;
+        const void *source = gsc__at(view->kind, view->data, row_offset(view, row) + column * stride);
         void *out = gsc__at_mutable(compute, strip, done);
-        if (view->ndim > 0 && view->stride[inner] == 1)
+        if (stride == 1)
             gsc__convert(view->kind, source, compute, out, run);
         else
             repeat(view, source, run, compute, out);
@@ -91,8 +102,9 @@ const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, s
     return strip;
 }
 
-/* The reverse of a view: a task computes up to `width` sums that lie together. Their terms lie in the gradient at a
- * base plus every combination of the summed dimensions; `inner` terms of one sum may lie together. */
+/* The sums are the elements of a tensor, and their terms those of the gradient. The view's dimensions with stride 0 are
+ * summed. A task computes up to WIDTH sums of one row: of neighbours along the last dimension, or a single one where
+ * the last dimension is summed. */
 enum { WIDTH = 256 };
 
 typedef struct broadcast_sum {
@@ -100,52 +112,77 @@ typedef struct broadcast_sum {
     const void *gradient;
     void *sums;
     int64_t step[GSC_TENSOR_MAX_DIMS]; /* of the view's dimensions in the gradient, which is compact */
-    size_t row;                        /* sums that lie together: the last dimension, or 1 where that is summed */
+    size_t row;                        /* sums of a row */
     size_t tasks_per_row;
 } broadcast_sum;
 
-static void add_row(const broadcast_sum *job, size_t at, size_t n, double *acc)
+/* Offset in the gradient of element `index` of all dimensions but the last that are summed, or of those that are not.
+ */
+static size_t gradient_offset(const broadcast_sum *job, bool summed, size_t index)
+{
+    const gsc__broadcast_view *view = job->view;
+    size_t offset = 0;
+    for (int32_t d = view->ndim - 2; d >= 0; d--) {
+        if ((view->stride[d] == 0) != summed)
+            continue;
+        offset += index % (size_t)view->size[d] * (size_t)job->step[d];
+        index /= (size_t)view->size[d];
+    }
+    return offset;
+}
+
+/* How many elements gradient_offset has of the dimensions that are summed. */
+static size_t summed_count(const gsc__broadcast_view *view)
+{
+    size_t count = 1;
+    for (int32_t d = view->ndim - 2; d >= 0; d--)
+        count *= view->stride[d] == 0 ? (size_t)view->size[d] : 1;
+    return count;
+}
+
+static void add_row(const broadcast_sum *job, size_t first, size_t n, double *sums)
 {
     double strip[GSC_STRIP];
-    const double *terms = gsc__load_f64(job->view->kind, job->gradient, at, n, strip);
-    for (size_t j = 0; j < n; j++)
-        acc[j] += terms[j];
+    const double *terms = gsc__load_f64(job->view->kind, job->gradient, first, n, strip);
+    for (size_t i = 0; i < n; i++)
+        sums[i] += terms[i];
 }
 
 static void sum_task(void *ctx, size_t index)
 {
     const broadcast_sum *job = ctx;
     const gsc__broadcast_view *view = job->view;
-    int32_t inner = view->ndim - 1;
-    bool inner_summed = view->stride[inner] == 0;
+    int32_t last = view->ndim - 1;
     size_t row = index / job->tasks_per_row;
-    size_t column = index % job->tasks_per_row * WIDTH;
-    size_t width = job->row - column < WIDTH ? job->row - column : WIDTH;
-    size_t base = column, terms = 1;
-    for (int32_t d = inner - 1; d >= 0; d--) {
-        if (view->stride[d] == 0) {
-            terms *= (size_t)view->size[d];
-            continue;
-        }
-        base += row % (size_t)view->size[d] * (size_t)job->step[d];
-        row /= (size_t)view->size[d];
-    }
-    double acc[WIDTH] = {0};
+    gsc__range columns = gsc__part(job->row, WIDTH, index % job->tasks_per_row);
+    size_t width = columns.end - columns.first, terms = summed_count(view);
+    size_t base = gradient_offset(job, false, row) + columns.first;
+    double sums[WIDTH] = {0};
     for (size_t t = 0; t < terms; t++) {
-        size_t at = base, rest = t;
-        for (int32_t d = inner - 1; d >= 0; d--) {
-            if (view->stride[d] != 0)
-                continue;
-            at += rest % (size_t)view->size[d] * (size_t)job->step[d];
-            rest /= (size_t)view->size[d];
-        }
-        if (inner_summed)
-            acc[0] += gsc__sum_run(view->kind, job->gradient, at, (size_t)view->size[inner]);
+        size_t first = base + gradient_offset(job, true, t);
+        if (view->stride[last] == 0)
+            sums[0] += gsc__sum_run(view->kind, job->gradient, first, (size_t)view->size[last]);
         else
-            add_row(job, at, width, acc);
+            add_row(job, first, width, sums);
     }
-    size_t first = index / job->tasks_per_row * job->row + column;
-    gsc__convert(GSC_F64, acc, view->kind, gsc__at_mutable(view->kind, job->sums, first), width);
+    void *out = gsc__at_mutable(view->kind, job->sums, row * job->row + columns.first);
+    gsc__convert(GSC_F64, sums, view->kind, out, width);
+}
+
+static void sum_broadcast(const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor, void *sums)
+{
+    gsc__broadcast_view view = gsc__broadcast_view_of(tensor, result);
+    broadcast_sum job = {.view = &view, .gradient = gradient, .sums = sums};
+    int32_t last = view.ndim - 1;
+    int64_t step = 1;
+    for (int32_t d = last; d >= 0; d--) {
+        job.step[d] = step;
+        step *= view.size[d];
+    }
+    job.row = view.stride[last] == 0 ? 1 : (size_t)view.size[last];
+    job.tasks_per_row = gsc__parts(job.row, WIDTH);
+    /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): neither tensor is empty here, so no size is 0 */
+    gsc_parallel_run(tensor->count / job.row * job.tasks_per_row, sum_task, &job);
 }
 
 gsc_status gsc__broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor,
@@ -163,17 +200,6 @@ gsc_status gsc__broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const vo
     }
     if (tensor->count == 1)
         return gsc__sum_to_one(tape, tensor->kind, gradient, result->count, 1.0, sums);
-    gsc__broadcast_view view = gsc__broadcast_view_of(tensor, result);
-    broadcast_sum job = {.view = &view, .gradient = gradient, .sums = sums};
-    int64_t step = 1;
-    for (int32_t d = view.ndim - 1; d >= 0; d--) {
-        job.step[d] = step;
-        step *= view.size[d];
-    }
-    int32_t inner = view.ndim - 1;
-    job.row = view.stride[inner] == 0 ? 1 : (size_t)view.size[inner];
-    job.tasks_per_row = (job.row + WIDTH - 1) / WIDTH;
-    /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): neither tensor is empty here, so no size is 0 */
-    gsc_parallel_run(tensor->count / job.row * job.tasks_per_row, sum_task, &job);
+    sum_broadcast(result, gradient, tensor, sums);
     return GSC_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_broadcast.h: NumPy's broadcasting, and its reverse. */
+/* broadcast.h: NumPy's broadcasting, and the sums that reverse it in the backward pass. */
 #ifndef GSC_TRAIN_OPS_BROADCAST_H
 #define GSC_TRAIN_OPS_BROADCAST_H
 
@@ -8,8 +8,8 @@
 /* Fills in call->ndim and call->shape from the shapes of inputs 0 and 1. */
 gsc_status gsc__broadcast_shape(gsc__call *call);
 
-/* A tensor seen with the shape of a result that it is broadcast to. Neighbouring dimensions that the tensor is walked
- * through alike are merged; those of size 1 are dropped. */
+/* A tensor seen with the shape of a result that it is broadcast to. Dimensions of size 1 are dropped; neighbours that
+ * one stride covers are merged. */
 typedef struct gsc__broadcast_view {
     const void *data;
     gsc__kind kind;
@@ -20,13 +20,13 @@ typedef struct gsc__broadcast_view {
 
 gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_tensor *result);
 
-/* Elements first … first + n - 1 of the view as `compute` (float32 or float64), n <= GSC_STRIP: where they are already
- * that and lie together, a pointer to them, else strip. */
+/* Elements first … first + n - 1 of the view as `compute` (float32 or float64), n <= GSC_STRIP. Returns a pointer to
+ * them where they have that dtype and are contiguous, else copies them to strip and returns that. */
 const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__kind compute,
                                 void *strip);
 
-/* Sums `gradient`, of the result's shape, over the dimensions that `tensor` was broadcast along: sums, of the tensor's
- * shape; both of the tensor's dtype. Adds in float64 and rounds once. */
+/* Sums `gradient`, which has the result's shape, over the dimensions that `tensor` was broadcast along. The sums have
+ * the tensor's shape; both have its dtype. Adds in float64 and rounds once. */
 gsc_status gsc__broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor,
                               void *sums);
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_elementwise.c: add, mul, relu, tanh. float16 and bfloat16 are computed in float32 and rounded once. */
+/* elementwise.c: add, mul, relu, tanh. float16 and bfloat16 are computed in float32 and rounded once. */
 #include <math.h>
-#include <string.h>
 
+#include "base/try.h"
+#include "gradscaler/status.h"
 #include "train/ops/broadcast.h"
+#include "train/ops/op_list.h"
+#include "train/tape/check.h"
 #include "train/tape/tape.h"
 #include "train/tensor/convert.h"
 
@@ -36,15 +39,15 @@ typedef struct elementwise {
     size_t n;
 } elementwise;
 
-static void elementwise_block(void *ctx, size_t block)
+static void elementwise_task(void *ctx, size_t index)
 {
     const elementwise *job = ctx;
     gsc__kind kind = job->a.kind;
     gsc__kind compute = kind == GSC_F64 ? GSC_F64 : GSC_F32;
     double strip_a[GSC_STRIP], strip_b[GSC_STRIP], strip_out[GSC_STRIP];
-    size_t end = block * GSC_BLOCK + gsc__block_length(job->n, block);
-    for (size_t first = block * GSC_BLOCK; first < end; first += GSC_STRIP) {
-        size_t n = end - first < GSC_STRIP ? end - first : GSC_STRIP;
+    gsc__range part = gsc__part(job->n, GSC_TASK_ELEMENTS, index);
+    for (size_t first = part.first; first < part.end; first += GSC_STRIP) {
+        size_t n = gsc__strip_length(first, part.end);
         const void *a = gsc__broadcast_load(&job->a, first, n, compute, strip_a);
         const void *b = job->b.data ? gsc__broadcast_load(&job->b, first, n, compute, strip_b) : NULL;
         void *stored = gsc__at_mutable(kind, job->out, first);
@@ -58,10 +61,10 @@ static void elementwise_block(void *ctx, size_t block)
     }
 }
 
-static void compute(kernel k, gsc__broadcast_view a, gsc__broadcast_view b, void *out, size_t n)
+static void run(kernel chosen, gsc__broadcast_view a, gsc__broadcast_view b, void *out, size_t n)
 {
-    elementwise job = {.kernel = k, .a = a, .b = b, .out = out, .n = n};
-    gsc_parallel_run(gsc__blocks(n), elementwise_block, &job);
+    elementwise job = {.kernel = chosen, .a = a, .b = b, .out = out, .n = n};
+    gsc_parallel_run(gsc__parts(n, GSC_TASK_ELEMENTS), elementwise_task, &job);
 }
 
 /* All n elements in order. */
@@ -72,8 +75,16 @@ static gsc__broadcast_view flat(gsc__kind kind, const void *data, size_t n)
 
 static gsc_status check_broadcast(gsc__call *call)
 {
-    gsc_status status = gsc__check_one_float(call);
-    return status == GSC_OK ? gsc__broadcast_shape(call) : status;
+    GSC_TRY(gsc__check_one_float(call));
+    return gsc__broadcast_shape(call);
+}
+
+static gsc_status binary_forward(const gsc__node *node, kernel chosen)
+{
+    const gsc_tensor *out = node->out;
+    run(chosen, gsc__broadcast_view_of(node->in[0], out), gsc__broadcast_view_of(node->in[1], out), out->data.data,
+        out->count);
+    return GSC_OK;
 }
 
 gsc_status gsc__op_add_check(gsc__call *call) { return check_broadcast(call); }
@@ -81,19 +92,15 @@ gsc_status gsc__op_add_check(gsc__call *call) { return check_broadcast(call); }
 gsc_status gsc__op_add_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
-    const gsc_tensor *out = node->out;
-    compute(add_kernel, gsc__broadcast_view_of(node->in[0], out), gsc__broadcast_view_of(node->in[1], out),
-            out->data.data, out->count);
-    return GSC_OK;
+    return binary_forward(node, add_kernel);
 }
 
 gsc_status gsc__op_add_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
-    gsc_status status = GSC_OK;
-    for (int i = 0; i < 2 && status == GSC_OK; i++)
+    for (int i = 0; i < 2; i++)
         if (grads[i])
-            status = gsc__broadcast_sum(tape, node->out, node->out->grad.data, node->in[i], grads[i]);
-    return status;
+            GSC_TRY(gsc__broadcast_sum(tape, node->out, node->out->grad.data, node->in[i], grads[i]));
+    return GSC_OK;
 }
 
 gsc_status gsc__op_mul_check(gsc__call *call) { return check_broadcast(call); }
@@ -101,10 +108,7 @@ gsc_status gsc__op_mul_check(gsc__call *call) { return check_broadcast(call); }
 gsc_status gsc__op_mul_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
-    const gsc_tensor *out = node->out;
-    compute(mul_kernel, gsc__broadcast_view_of(node->in[0], out), gsc__broadcast_view_of(node->in[1], out),
-            out->data.data, out->count);
-    return GSC_OK;
+    return binary_forward(node, mul_kernel);
 }
 
 /* The products are stored in the dtype before they are summed, as a device does. */
@@ -115,45 +119,42 @@ static gsc_status mul_gradient(const gsc__node *node, gsc_tape *tape, int i, voi
     void *products = summed ? gsc__tape_scratch(tape, out->count, out->kind) : grad;
     if (!products)
         return GSC_ERR_MEMORY;
-    compute(mul_kernel, flat(out->kind, out->grad.data, out->count), gsc__broadcast_view_of(node->in[1 - i], out),
-            products, out->count);
+    run(mul_kernel, flat(out->kind, out->grad.data, out->count), gsc__broadcast_view_of(node->in[1 - i], out), products,
+        out->count);
     return summed ? gsc__broadcast_sum(tape, out, products, in, grad) : GSC_OK;
 }
 
 gsc_status gsc__op_mul_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
 {
-    gsc_status status = GSC_OK;
-    for (int i = 0; i < 2 && status == GSC_OK; i++)
+    for (int i = 0; i < 2; i++)
         if (grads[i])
-            status = mul_gradient(node, tape, i, grads[i]);
-    return status;
+            GSC_TRY(mul_gradient(node, tape, i, grads[i]));
+    return GSC_OK;
 }
 
-static gsc_status check_same_shape(gsc__call *call)
+static gsc_status check_unary(gsc__call *call)
 {
-    const gsc_tensor *x = call->in[0];
-    call->ndim = x->data.ndim;
-    memcpy(call->shape, x->shape, sizeof call->shape);
+    gsc__keep_shape(call);
     return gsc__check_one_float(call);
 }
 
-static gsc_status unary_forward(const gsc__node *node, kernel k)
+static gsc_status unary_forward(const gsc__node *node, kernel chosen)
 {
     const gsc_tensor *x = node->in[0];
-    compute(k, flat(x->kind, x->data.data, x->count), (gsc__broadcast_view){.data = NULL}, node->out->data.data,
-            x->count);
+    run(chosen, flat(x->kind, x->data.data, x->count), (gsc__broadcast_view){.data = NULL}, node->out->data.data,
+        x->count);
     return GSC_OK;
 }
 
-/* The gradient from the result's and either x or the result itself. */
-static gsc_status unary_backward(const gsc__node *node, kernel k, const gsc_tensor *from, void *grad)
+/* The gradient from the result's and `values`, which are those of x or of the result. */
+static gsc_status unary_backward(const gsc__node *node, kernel chosen, const gsc_tensor *values, void *grad)
 {
-    compute(k, flat(from->kind, from->data.data, from->count), flat(from->kind, node->out->grad.data, from->count),
-            grad, from->count);
+    run(chosen, flat(values->kind, values->data.data, values->count),
+        flat(values->kind, node->out->grad.data, values->count), grad, values->count);
     return GSC_OK;
 }
 
-gsc_status gsc__op_relu_check(gsc__call *call) { return check_same_shape(call); }
+gsc_status gsc__op_relu_check(gsc__call *call) { return check_unary(call); }
 
 gsc_status gsc__op_relu_forward(const gsc__node *node, gsc_tape *tape)
 {
@@ -167,7 +168,7 @@ gsc_status gsc__op_relu_backward(const gsc__node *node, gsc_tape *tape, void *co
     return unary_backward(node, relu_gradient_kernel, node->in[0], grads[0]);
 }
 
-gsc_status gsc__op_tanh_check(gsc__call *call) { return check_same_shape(call); }
+gsc_status gsc__op_tanh_check(gsc__call *call) { return check_unary(call); }
 
 gsc_status gsc__op_tanh_forward(const gsc__node *node, gsc_tape *tape)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_kernels.h: the elementwise formulas, for REAL float or double; included once for each. NAME(f) names them apart.
- * Operands that a formula does not use are NULL. */
+/* elementwise_loops.h: the elementwise formulas, for REAL float or double; NAME(f) is the function's name for that
+ * type. Included once for each: a formula has to be computed in the type of its operands, and only the preprocessor
+ * writes one body in two types. Operands that a formula does not use are NULL. */
 #ifndef REAL
-#error "define REAL and NAME before including ops_kernels.h"
+#error "define REAL and NAME before including elementwise_loops.h"
 #endif
 
 static void NAME(add)(size_t n, const REAL *restrict a, const REAL *restrict b, REAL *restrict out)
@@ -38,7 +39,7 @@ static void NAME(tanh)(size_t n, const REAL *restrict x, const REAL *restrict un
         out[i] = TANH(x[i]);
 }
 
-/* From the result y: 1 - y^2, written so that it keeps its digits near |y| = 1. */
+/* From the result y: 1 - y^2, in a form that does not cancel near |y| = 1. */
 static void NAME(tanh_gradient)(size_t n, const REAL *restrict y, const REAL *restrict gradient, REAL *restrict out)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* gemm.c: a matrix product of any floating-point dtype: by oneDNN in slices, float64 by a loop of its own. */
 #include "train/ops/gemm.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/try.h"
+#include "gradscaler/status.h"
 #include "train/tensor/convert.h"
 
-/* oneDNN 2 has no float64. A task computes ROWS rows of C; each element adds its k products in order. */
+/* oneDNN 2 has no float64. A task computes ROWS rows of C, in strips of COLUMNS; each element adds its k products in
+ * order. */
 enum { ROWS = 8, COLUMNS = 512, TRANSPOSE = 32 };
 
 typedef struct gemm_f64 {
@@ -33,10 +37,10 @@ static void gemm_f64_task(void *ctx, size_t index)
 {
     const gemm_f64 *job = ctx;
     const gsc__gemm *g = job->gemm;
-    int64_t first = (int64_t)index * ROWS, end = g->m - first < ROWS ? g->m : first + ROWS;
+    gsc__range rows = gsc__part((size_t)g->m, ROWS, index);
     for (int64_t column = 0; column < g->n; column += COLUMNS) {
         int64_t width = g->n - column < COLUMNS ? g->n - column : COLUMNS;
-        for (int64_t row = first; row < end; row++) {
+        for (int64_t row = (int64_t)rows.first; row < (int64_t)rows.end; row++) {
             double *c = job->c + row * g->n + column;
             if (job->bias)
                 memcpy(c, job->bias + column, (size_t)width * sizeof *c);
@@ -47,7 +51,7 @@ static void gemm_f64_task(void *ctx, size_t index)
     }
 }
 
-/* src [rows, columns] to dst [columns, rows], square by square. */
+/* src [rows, columns] to dst [columns, rows], one square after the other, so that both stay in the cache. */
 static void transpose_f64(const double *src, int64_t rows, int64_t columns, double *dst)
 {
     for (int64_t r0 = 0; r0 < rows; r0 += TRANSPOSE)
@@ -68,7 +72,7 @@ static gsc_status run_f64(gsc_tape *tape, const gsc__gemm *g, const double *a, c
         b = transposed;
     }
     gemm_f64 job = {.gemm = g, .a = a, .b = b, .bias = bias, .c = c};
-    gsc_parallel_run((size_t)((g->m + ROWS - 1) / ROWS), gemm_f64_task, &job);
+    gsc_parallel_run(gsc__parts((size_t)g->m, ROWS), gemm_f64_task, &job);
     return GSC_OK;
 }
 
@@ -82,7 +86,7 @@ static const float *widen(gsc_tape *tape, gsc__kind kind, const void *values, in
     return wide;
 }
 
-/* A product in slices of its result along the longer side, each computed by one thread. */
+/* The result is cut into slices along its longer side; one thread computes each. */
 enum { SLICE = 128 };
 
 typedef struct sliced {
@@ -104,17 +108,17 @@ static void slice_task(void *ctx, size_t index)
     gsc__kind kind = g->kind;
     bool by_rows = g->m > g->n;
     size_t first = index * SLICE;
-    size_t a_at = by_rows ? first * (size_t)(g->transpose_a ? 1 : g->lda) : 0;
-    size_t b_at = by_rows ? 0 : first * (size_t)(g->transpose_b ? g->ldb : 1);
-    size_t c_at = by_rows ? first * (size_t)g->ldc : first;
+    size_t a_offset = by_rows ? first * (size_t)(g->transpose_a ? 1 : g->lda) : 0;
+    size_t b_offset = by_rows ? 0 : first * (size_t)(g->transpose_b ? g->ldb : 1);
+    size_t c_offset = by_rows ? first * (size_t)g->ldc : first;
     const void *bias = job->bias && !by_rows ? gsc__at(kind, job->bias, first) : job->bias;
     job->statuses[index] =
         gsc__dnnl_run(job->dnnl, index + 1 == job->slices ? job->last_slice : job->whole_slice,
-                      gsc__at(kind, job->a, a_at), gsc__at(kind, job->b, b_at), bias,
-                      gsc__at_mutable(kind, job->c, c_at), job->scratch + index * job->scratch_bytes);
+                      gsc__at(kind, job->a, a_offset), gsc__at(kind, job->b, b_offset), bias,
+                      gsc__at_mutable(kind, job->c, c_offset), job->scratch + index * job->scratch_bytes);
 }
 
-/* The slice that has `size` of the rows or columns that are split. */
+/* The product of a slice with `size` rows or columns of the longer side. */
 static const gsc__dnnl_matmul *find_slice(gsc_tape *tape, gsc__gemm gemm, int64_t size)
 {
     *(gemm.m > gemm.n ? &gemm.m : &gemm.n) = size;
@@ -125,7 +129,7 @@ static gsc_status run_slices(gsc_tape *tape, sliced *job)
 {
     const gsc__gemm *g = job->gemm;
     int64_t longer = g->m > g->n ? g->m : g->n;
-    job->slices = (size_t)((longer + SLICE - 1) / SLICE);
+    job->slices = gsc__parts((size_t)longer, SLICE);
     size_t whole = gsc__dnnl_scratch_bytes(job->whole_slice), last = gsc__dnnl_scratch_bytes(job->last_slice);
     job->scratch_bytes =
         ((whole > last ? whole : last) + GSC_ARENA_ALIGNMENT - 1) / GSC_ARENA_ALIGNMENT * GSC_ARENA_ALIGNMENT;
@@ -143,6 +147,9 @@ static gsc_status run_slices(gsc_tape *tape, sliced *job)
     return GSC_OK;
 }
 
+/* For half dtypes that oneDNN has no fast code for on this processor: through float32 copies. */
+static gsc_status run_widened(gsc_tape *tape, gsc__gemm g, const void *a, const void *b, const void *bias, void *c);
+
 static gsc_status run_dnnl(gsc_tape *tape, gsc__gemm g, const void *a, const void *b, const void *bias, void *c)
 {
     int64_t longer = g.m > g.n ? g.m : g.n, remainder = longer % SLICE;
@@ -153,18 +160,23 @@ static gsc_status run_dnnl(gsc_tape *tape, gsc__gemm g, const void *a, const voi
         return GSC_ERR_MEMORY;
     if (g.kind == GSC_F32 || (gsc__dnnl_is_optimised(job.whole_slice) && gsc__dnnl_is_optimised(job.last_slice)))
         return run_slices(tape, &job);
-    const float *wide_a = widen(tape, g.kind, a, g.m, g.k);
-    const float *wide_b = widen(tape, g.kind, b, g.k, g.n);
-    const float *wide_bias = bias ? widen(tape, g.kind, bias, 1, g.n) : NULL;
-    float *wide_c = gsc__tape_scratch(tape, (size_t)g.m * (size_t)g.n, GSC_F32);
+    return run_widened(tape, g, a, b, bias, c);
+}
+
+static gsc_status run_widened(gsc_tape *tape, gsc__gemm g, const void *a, const void *b, const void *bias, void *c)
+{
+    gsc__kind kind = g.kind;
+    size_t count = (size_t)g.m * (size_t)g.n;
+    const float *wide_a = widen(tape, kind, a, g.m, g.k);
+    const float *wide_b = widen(tape, kind, b, g.k, g.n);
+    const float *wide_bias = bias ? widen(tape, kind, bias, 1, g.n) : NULL;
+    float *wide_c = gsc__tape_scratch(tape, count, GSC_F32);
     if (!wide_a || !wide_b || (bias && !wide_bias) || !wide_c)
         return GSC_ERR_MEMORY;
-    gsc__kind kind = g.kind;
     g.kind = GSC_F32;
-    gsc_status status = run_dnnl(tape, g, wide_a, wide_b, wide_bias, wide_c);
-    if (status == GSC_OK)
-        gsc__convert_all(GSC_F32, wide_c, kind, c, (size_t)g.m * (size_t)g.n);
-    return status;
+    GSC_TRY(run_dnnl(tape, g, wide_a, wide_b, wide_bias, wide_c));
+    gsc__convert_all(GSC_F32, wide_c, kind, c, count);
+    return GSC_OK;
 }
 
 /* Without products to add, each row is the bias or 0. */

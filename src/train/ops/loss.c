@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_loss.c: the losses, computed in float64 whatever the dtype and rounded once. */
+/* loss.c: the losses, computed in float64 for every dtype and rounded once. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
+#include "gradscaler/status.h"
+#include "train/ops/op_list.h"
 #include "train/ops/reduce.h"
-#include "train/tape/tape.h"
+#include "train/tape/check.h"
 #include "train/tensor/convert.h"
 
 gsc_status gsc__op_mse_loss_check(gsc__call *call)
@@ -18,30 +21,39 @@ gsc_status gsc__op_mse_loss_check(gsc__call *call)
     return gsc__check_one_float(call);
 }
 
-static double squares_block(const void *ctx, size_t block)
+/* A strip of x and target as float64: the tensors' own elements, or copies. */
+typedef struct operands {
+    const double *x, *target;
+    double x_copy[GSC_STRIP], target_copy[GSC_STRIP];
+} operands;
+
+static void load_operands(const gsc__node *node, size_t first, size_t n, operands *loaded)
+{
+    const gsc_tensor *x = node->in[0], *target = node->in[1];
+    loaded->x = gsc__load_f64(x->kind, x->data.data, first, n, loaded->x_copy);
+    loaded->target = gsc__load_f64(target->kind, target->data.data, first, n, loaded->target_copy);
+}
+
+static double squares_part(const void *ctx, size_t index)
 {
     const gsc__node *node = ctx;
-    const gsc_tensor *x = node->in[0], *target = node->in[1];
-    double strip_x[GSC_STRIP], strip_t[GSC_STRIP], square[GSC_STRIP];
-    size_t end = block * GSC_BLOCK + gsc__block_length(x->count, block);
-    double sum = 0;
-    for (size_t first = block * GSC_BLOCK; first < end; first += GSC_STRIP) {
-        size_t n = end - first < GSC_STRIP ? end - first : GSC_STRIP;
-        const double *a = gsc__load_f64(x->kind, x->data.data, first, n, strip_x);
-        const double *b = gsc__load_f64(target->kind, target->data.data, first, n, strip_t);
+    operands strip;
+    double square[GSC_STRIP], sum = 0;
+    gsc__range part = gsc__part(node->in[0]->count, GSC_TASK_ELEMENTS, index);
+    for (size_t first = part.first; first < part.end; first += GSC_STRIP) {
+        size_t n = gsc__strip_length(first, part.end);
+        load_operands(node, first, n, &strip);
         for (size_t i = 0; i < n; i++)
-            square[i] = (a[i] - b[i]) * (a[i] - b[i]);
+            square[i] = (strip.x[i] - strip.target[i]) * (strip.x[i] - strip.target[i]);
         sum += gsc__sum_run(GSC_F64, square, 0, n);
     }
     return sum;
 }
 
-static gsc_status store_mean(const gsc__node *node, gsc_tape *tape, size_t blocks, gsc__block_sum *block_sum, double n)
+static gsc_status store_mean(const gsc__node *node, gsc_tape *tape, size_t parts, gsc__part_sum *part_sum, double n)
 {
     double sum;
-    gsc_status status = gsc__sum_blocks(tape, blocks, block_sum, node, &sum);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(gsc__sum_parts(tape, parts, part_sum, node, &sum));
     double mean = sum / n;
     gsc__convert(GSC_F64, &mean, node->out->kind, node->out->data.data, 1);
     return GSC_OK;
@@ -57,7 +69,7 @@ static double gradient_of_result(const gsc__node *node)
 gsc_status gsc__op_mse_loss_forward(const gsc__node *node, gsc_tape *tape)
 {
     size_t n = node->in[0]->count;
-    return store_mean(node, tape, gsc__blocks(n), squares_block, (double)n);
+    return store_mean(node, tape, gsc__parts(n, GSC_TASK_ELEMENTS), squares_part, (double)n);
 }
 
 typedef struct loss_gradient {
@@ -66,18 +78,18 @@ typedef struct loss_gradient {
     void *const *grads;
 } loss_gradient;
 
-static void mse_gradient_block(void *ctx, size_t block)
+static void mse_gradient_task(void *ctx, size_t index)
 {
     const loss_gradient *job = ctx;
-    const gsc_tensor *x = job->node->in[0], *target = job->node->in[1];
-    double strip_x[GSC_STRIP], strip_t[GSC_STRIP], gradient[GSC_STRIP];
-    size_t end = block * GSC_BLOCK + gsc__block_length(x->count, block);
-    for (size_t first = block * GSC_BLOCK; first < end; first += GSC_STRIP) {
-        size_t n = end - first < GSC_STRIP ? end - first : GSC_STRIP;
-        const double *a = gsc__load_f64(x->kind, x->data.data, first, n, strip_x);
-        const double *b = gsc__load_f64(target->kind, target->data.data, first, n, strip_t);
+    const gsc_tensor *x = job->node->in[0];
+    operands strip;
+    double gradient[GSC_STRIP];
+    gsc__range part = gsc__part(x->count, GSC_TASK_ELEMENTS, index);
+    for (size_t first = part.first; first < part.end; first += GSC_STRIP) {
+        size_t n = gsc__strip_length(first, part.end);
+        load_operands(job->node, first, n, &strip);
         for (size_t i = 0; i < n; i++)
-            gradient[i] = (a[i] - b[i]) * job->factor;
+            gradient[i] = (strip.x[i] - strip.target[i]) * job->factor;
         if (job->grads[0])
             gsc__convert(GSC_F64, gradient, x->kind, gsc__at_mutable(x->kind, job->grads[0], first), n);
         for (size_t i = 0; i < n; i++)
@@ -92,7 +104,7 @@ gsc_status gsc__op_mse_loss_backward(const gsc__node *node, gsc_tape *tape, void
     (void)tape;
     size_t n = node->in[0]->count;
     loss_gradient job = {.node = node, .factor = 2.0 * gradient_of_result(node) / (double)n, .grads = grads};
-    gsc_parallel_run(gsc__blocks(n), mse_gradient_block, &job);
+    gsc_parallel_run(gsc__parts(n, GSC_TASK_ELEMENTS), mse_gradient_task, &job);
     return GSC_OK;
 }
 
@@ -125,17 +137,21 @@ gsc_status gsc__op_cross_entropy_loss_check(gsc__call *call)
     return check_labels(labels, logits->shape[1]);
 }
 
-/* Blocks of whole rows, about GSC_BLOCK elements each. */
-static size_t rows_per_block(const gsc_tensor *logits)
+/* A task works on whole rows, on about GSC_TASK_ELEMENTS elements. */
+static size_t rows_per_task(const gsc_tensor *logits)
 {
     size_t classes = (size_t)logits->shape[1];
-    return classes == 0 || classes >= GSC_BLOCK ? 1 : GSC_BLOCK / classes;
+    return classes == 0 || classes >= GSC_TASK_ELEMENTS ? 1 : GSC_TASK_ELEMENTS / classes;
 }
 
-static size_t row_blocks(const gsc_tensor *logits)
+static size_t row_tasks(const gsc_tensor *logits)
 {
-    size_t rows = (size_t)logits->shape[0], each = rows_per_block(logits);
-    return rows / each + (rows % each != 0);
+    return gsc__parts((size_t)logits->shape[0], rows_per_task(logits));
+}
+
+static gsc__range task_rows(const gsc_tensor *logits, size_t index)
+{
+    return gsc__part((size_t)logits->shape[0], rows_per_task(logits), index);
 }
 
 static double row_max(const gsc_tensor *logits, size_t row)
@@ -143,7 +159,7 @@ static double row_max(const gsc_tensor *logits, size_t row)
     double strip[GSC_STRIP], max = -INFINITY;
     size_t classes = (size_t)logits->shape[1];
     for (size_t c = 0; c < classes; c += GSC_STRIP) {
-        size_t n = classes - c < GSC_STRIP ? classes - c : GSC_STRIP;
+        size_t n = gsc__strip_length(c, classes);
         const double *values = gsc__load_f64(logits->kind, logits->data.data, row * classes + c, n, strip);
         for (size_t i = 0; i < n; i++)
             max = values[i] > max || values[i] != values[i] ? values[i] : max;
@@ -151,13 +167,13 @@ static double row_max(const gsc_tensor *logits, size_t row)
     return max;
 }
 
-/* log(sum(exp(x))) = max + log(sum(exp(x - max))): no exponential overflows, and one of them is 1. */
+/* log(sum(exp(x))) = max + log(sum(exp(x - max))): no exponential overflows, and the largest is 1. */
 static double log_sum_exp(const gsc_tensor *logits, size_t row)
 {
     double strip[GSC_STRIP], terms[GSC_STRIP], sum = 0, max = row_max(logits, row);
     size_t classes = (size_t)logits->shape[1];
     for (size_t c = 0; c < classes; c += GSC_STRIP) {
-        size_t n = classes - c < GSC_STRIP ? classes - c : GSC_STRIP;
+        size_t n = gsc__strip_length(c, classes);
         const double *values = gsc__load_f64(logits->kind, logits->data.data, row * classes + c, n, strip);
         for (size_t i = 0; i < n; i++)
             terms[i] = exp(values[i] - max);
@@ -167,16 +183,15 @@ static double log_sum_exp(const gsc_tensor *logits, size_t row)
     return max + log(sum);
 }
 
-static double cross_entropy_block(const void *ctx, size_t block)
+static double cross_entropy_part(const void *ctx, size_t index)
 {
     const gsc__node *node = ctx;
     const gsc_tensor *logits = node->in[0];
     const int64_t *labels = node->in[1]->data.data;
     double *row_log_sum = node->saved;
-    size_t rows = (size_t)logits->shape[0], each = rows_per_block(logits);
-    size_t first = block * each, end = rows - first < each ? rows : first + each;
+    gsc__range rows = task_rows(logits, index);
     double sum = 0, strip[GSC_STRIP];
-    for (size_t row = first; row < end; row++) {
+    for (size_t row = rows.first; row < rows.end; row++) {
         size_t picked = row * (size_t)logits->shape[1] + (size_t)labels[row];
         row_log_sum[row] = log_sum_exp(logits, row);
         sum += row_log_sum[row] - *gsc__load_f64(logits->kind, logits->data.data, picked, 1, strip);
@@ -187,29 +202,29 @@ static double cross_entropy_block(const void *ctx, size_t block)
 gsc_status gsc__op_cross_entropy_loss_forward(const gsc__node *node, gsc_tape *tape)
 {
     const gsc_tensor *logits = node->in[0];
-    return store_mean(node, tape, row_blocks(logits), cross_entropy_block, (double)logits->shape[0]);
+    return store_mean(node, tape, row_tasks(logits), cross_entropy_part, (double)logits->shape[0]);
 }
 
 /* (softmax(logits) - onehot(label)) * factor */
-static void cross_entropy_gradient_block(void *ctx, size_t block)
+static void cross_entropy_gradient_task(void *ctx, size_t index)
 {
     const loss_gradient *job = ctx;
     const gsc_tensor *logits = job->node->in[0];
     const int64_t *labels = job->node->in[1]->data.data;
     const double *row_log_sum = job->node->saved;
-    size_t rows = (size_t)logits->shape[0], classes = (size_t)logits->shape[1], each = rows_per_block(logits);
-    size_t first = block * each, end = rows - first < each ? rows : first + each;
+    size_t classes = (size_t)logits->shape[1];
+    gsc__range rows = task_rows(logits, index);
     double strip[GSC_STRIP], gradient[GSC_STRIP];
-    for (size_t row = first; row < end; row++) {
+    for (size_t row = rows.first; row < rows.end; row++) {
         for (size_t c = 0; c < classes; c += GSC_STRIP) {
-            size_t n = classes - c < GSC_STRIP ? classes - c : GSC_STRIP;
-            size_t at = row * classes + c;
-            const double *values = gsc__load_f64(logits->kind, logits->data.data, at, n, strip);
+            size_t n = gsc__strip_length(c, classes);
+            size_t position = row * classes + c;
+            const double *values = gsc__load_f64(logits->kind, logits->data.data, position, n, strip);
             for (size_t i = 0; i < n; i++) {
                 double probability = exp(values[i] - row_log_sum[row]);
                 gradient[i] = (probability - (c + i == (size_t)labels[row] ? 1.0 : 0.0)) * job->factor;
             }
-            gsc__convert(GSC_F64, gradient, logits->kind, gsc__at_mutable(logits->kind, job->grads[0], at), n);
+            gsc__convert(GSC_F64, gradient, logits->kind, gsc__at_mutable(logits->kind, job->grads[0], position), n);
         }
     }
 }
@@ -219,6 +234,6 @@ gsc_status gsc__op_cross_entropy_loss_backward(const gsc__node *node, gsc_tape *
     (void)tape;
     const gsc_tensor *logits = node->in[0];
     loss_gradient job = {.node = node, .factor = gradient_of_result(node) / (double)logits->shape[0], .grads = grads};
-    gsc_parallel_run(row_blocks(logits), cross_entropy_gradient_block, &job);
+    gsc_parallel_run(row_tasks(logits), cross_entropy_gradient_task, &job);
     return GSC_OK;
 }

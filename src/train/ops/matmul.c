@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_matmul.c: matmul and linear. */
+/* matmul.c: matmul and linear. */
 #include <inttypes.h>
 
+#include "base/try.h"
 #include "train/ops/broadcast.h"
 #include "train/ops/gemm.h"
+#include "train/ops/op_list.h"
+#include "train/tape/check.h"
 
 gsc_status gsc__op_matmul_check(gsc__call *call)
 {
@@ -30,12 +33,11 @@ gsc_status gsc__op_matmul_backward(const gsc__node *node, gsc_tape *tape, void *
     const gsc_tensor *a = node->in[0], *b = node->in[1], *c = node->out;
     gsc__gemm to_a = {.kind = a->kind, .transpose_b = true, .m = a->shape[0], .n = a->shape[1], .k = b->shape[1]};
     gsc__gemm to_b = {.kind = a->kind, .transpose_a = true, .m = b->shape[0], .n = b->shape[1], .k = a->shape[0]};
-    gsc_status status = GSC_OK;
     if (grads[0])
-        status = gsc__gemm_run(tape, to_a, c->grad.data, b->data.data, NULL, grads[0]);
-    if (grads[1] && status == GSC_OK)
-        status = gsc__gemm_run(tape, to_b, a->data.data, c->grad.data, NULL, grads[1]);
-    return status;
+        GSC_TRY(gsc__gemm_run(tape, to_a, c->grad.data, b->data.data, NULL, grads[0]));
+    if (grads[1])
+        GSC_TRY(gsc__gemm_run(tape, to_b, a->data.data, c->grad.data, NULL, grads[1]));
+    return GSC_OK;
 }
 
 gsc_status gsc__op_linear_check(gsc__call *call)
@@ -68,12 +70,11 @@ gsc_status gsc__op_linear_backward(const gsc__node *node, gsc_tape *tape, void *
     gsc__gemm to_x = {.kind = x->kind, .m = x->shape[0], .n = x->shape[1], .k = weight->shape[0]};
     gsc__gemm to_weight = {
         .kind = x->kind, .transpose_a = true, .m = weight->shape[0], .n = weight->shape[1], .k = x->shape[0]};
-    gsc_status status = GSC_OK;
     if (grads[0])
-        status = gsc__gemm_run(tape, to_x, y->grad.data, weight->data.data, NULL, grads[0]);
-    if (grads[1] && status == GSC_OK)
-        status = gsc__gemm_run(tape, to_weight, y->grad.data, x->data.data, NULL, grads[1]);
-    if (grads[2] && status == GSC_OK)
-        status = gsc__broadcast_sum(tape, y, y->grad.data, bias, grads[2]);
-    return status;
+        GSC_TRY(gsc__gemm_run(tape, to_x, y->grad.data, weight->data.data, NULL, grads[0]));
+    if (grads[1])
+        GSC_TRY(gsc__gemm_run(tape, to_weight, y->grad.data, x->data.data, NULL, grads[1]));
+    if (grads[2])
+        GSC_TRY(gsc__broadcast_sum(tape, y, y->grad.data, bias, grads[2]));
+    return GSC_OK;
 }

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* reduce.c: sum, mean, and the sums that other ops need. */
 #include "train/ops/reduce.h"
 
+#include "base/try.h"
+#include "gradscaler/status.h"
+#include "train/ops/op_list.h"
+#include "train/tape/check.h"
 #include "train/tape/tape.h"
 #include "train/tensor/convert.h"
 
@@ -23,53 +28,52 @@ double gsc__sum_run(gsc__kind kind, const void *elements, size_t first, size_t n
     double strip[GSC_STRIP];
     double sum = 0;
     for (size_t i = 0; i < n; i += GSC_STRIP) {
-        size_t length = n - i < GSC_STRIP ? n - i : GSC_STRIP;
+        size_t length = gsc__strip_length(i, n);
         sum += sum_strip(gsc__load_f64(kind, elements, first + i, length, strip), length);
     }
     return sum;
 }
 
-typedef struct block_sums {
-    gsc__block_sum *block_sum;
+typedef struct part_sums {
+    gsc__part_sum *part_sum;
     const void *ctx;
-    double *partial;
-} block_sums;
+    double *sums;
+} part_sums;
 
-static void one_block(void *ctx, size_t block)
+static void part_task(void *ctx, size_t index)
 {
-    const block_sums *job = ctx;
-    job->partial[block] = job->block_sum(job->ctx, block);
+    const part_sums *job = ctx;
+    job->sums[index] = job->part_sum(job->ctx, index);
 }
 
-gsc_status gsc__sum_blocks(gsc_tape *tape, size_t blocks, gsc__block_sum *block_sum, const void *ctx, double *sum)
+gsc_status gsc__sum_parts(gsc_tape *tape, size_t parts, gsc__part_sum *part_sum, const void *ctx, double *sum)
 {
-    block_sums job = {.block_sum = block_sum, .ctx = ctx, .partial = gsc__tape_scratch(tape, blocks, GSC_F64)};
-    if (!job.partial)
+    part_sums job = {.part_sum = part_sum, .ctx = ctx, .sums = gsc__tape_scratch(tape, parts, GSC_F64)};
+    if (!job.sums)
         return GSC_ERR_MEMORY;
-    gsc_parallel_run(blocks, one_block, &job);
-    *sum = gsc__sum_run(GSC_F64, job.partial, 0, blocks);
+    gsc_parallel_run(parts, part_task, &job);
+    *sum = gsc__sum_run(GSC_F64, job.sums, 0, parts);
     return GSC_OK;
 }
 
-typedef struct elements_sum {
+typedef struct run {
     gsc__kind kind;
     const void *elements;
     size_t n;
-} elements_sum;
+} run;
 
-static double elements_block(const void *ctx, size_t block)
+static double elements_part(const void *ctx, size_t index)
 {
-    const elements_sum *all = ctx;
-    return gsc__sum_run(all->kind, all->elements, block * GSC_BLOCK, gsc__block_length(all->n, block));
+    const run *terms = ctx;
+    gsc__range part = gsc__part(terms->n, GSC_TASK_ELEMENTS, index);
+    return gsc__sum_run(terms->kind, terms->elements, part.first, part.end - part.first);
 }
 
 gsc_status gsc__sum_to_one(gsc_tape *tape, gsc__kind kind, const void *elements, size_t n, double divisor, void *out)
 {
-    elements_sum all = {.kind = kind, .elements = elements, .n = n};
+    run terms = {.kind = kind, .elements = elements, .n = n};
     double sum;
-    gsc_status status = gsc__sum_blocks(tape, gsc__blocks(n), elements_block, &all, &sum);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(gsc__sum_parts(tape, gsc__parts(n, GSC_TASK_ELEMENTS), elements_part, &terms, &sum));
     sum /= divisor;
     gsc__convert(GSC_F64, &sum, kind, out, 1);
     return GSC_OK;
@@ -85,31 +89,31 @@ gsc_status gsc__op_sum_forward(const gsc__node *node, gsc_tape *tape)
 
 typedef struct fill {
     gsc__kind kind;
-    void *dst;
+    void *out;
     size_t n;
     double value;
 } fill;
 
-static void fill_block(void *ctx, size_t block)
+static void fill_task(void *ctx, size_t index)
 {
-    const fill *f = ctx;
+    const fill *job = ctx;
     double strip[GSC_STRIP];
     for (size_t i = 0; i < GSC_STRIP; i++)
-        strip[i] = f->value;
-    size_t n = gsc__block_length(f->n, block);
-    for (size_t i = 0; i < n; i += GSC_STRIP)
-        gsc__convert(GSC_F64, strip, f->kind, gsc__at_mutable(f->kind, f->dst, block * GSC_BLOCK + i),
-                     n - i < GSC_STRIP ? n - i : GSC_STRIP);
+        strip[i] = job->value;
+    gsc__range part = gsc__part(job->n, GSC_TASK_ELEMENTS, index);
+    for (size_t first = part.first; first < part.end; first += GSC_STRIP)
+        gsc__convert(GSC_F64, strip, job->kind, gsc__at_mutable(job->kind, job->out, first),
+                     gsc__strip_length(first, part.end));
 }
 
-/* The gradient of a sum goes to every element alike. */
+/* Every element gets the same gradient. */
 static void spread(const gsc__node *node, double divisor, void *grad)
 {
     const gsc_tensor *x = node->in[0];
     double gradient;
     gsc__convert(node->out->kind, node->out->grad.data, GSC_F64, &gradient, 1);
-    fill all = {.kind = x->kind, .dst = grad, .n = x->count, .value = gradient / divisor};
-    gsc_parallel_run(gsc__blocks(x->count), fill_block, &all);
+    fill job = {.kind = x->kind, .out = grad, .n = x->count, .value = gradient / divisor};
+    gsc_parallel_run(gsc__parts(x->count, GSC_TASK_ELEMENTS), fill_task, &job);
 }
 
 gsc_status gsc__op_sum_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])

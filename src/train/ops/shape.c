@@ -1,36 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_shape.c: what keeps the elements: cast, reshape, and scale_loss, which multiplies them by one number. */
+/* shape.c: reshape. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "train/tape/tape.h"
-#include "train/tensor/convert.h"
-
-gsc_status gsc__op_cast_check(gsc__call *call)
-{
-    const gsc_tensor *x = call->in[0];
-    if (!gsc__kind_is_float(x->kind))
-        return gsc_fail(GSC_ERR_VALUE, "gsc_cast: x is int64, a floating-point dtype is needed");
-    call->ndim = x->data.ndim;
-    memcpy(call->shape, x->shape, sizeof call->shape);
-    return GSC_OK;
-}
-
-gsc_status gsc__op_cast_forward(const gsc__node *node, gsc_tape *tape)
-{
-    (void)tape;
-    const gsc_tensor *x = node->in[0], *out = node->out;
-    gsc__convert_all(x->kind, x->data.data, out->kind, out->data.data, x->count);
-    return GSC_OK;
-}
-
-gsc_status gsc__op_cast_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
-{
-    (void)tape;
-    const gsc_tensor *x = node->in[0], *out = node->out;
-    gsc__convert_all(out->kind, out->grad.data, x->kind, grads[0], x->count);
-    return GSC_OK;
-}
+#include "train/ops/op_list.h"
 
 gsc_status gsc__op_reshape_check(gsc__call *call)
 {
@@ -74,48 +47,5 @@ gsc_status gsc__op_reshape_backward(const gsc__node *node, gsc_tape *tape, void 
 {
     (void)tape;
     memcpy(grads[0], node->out->grad.data, gsc__tensor_bytes(node->out));
-    return GSC_OK;
-}
-
-/* A half loss becomes float32: the scaled one would not fit. */
-gsc_status gsc__op_scale_loss_check(gsc__call *call)
-{
-    gsc_status status = gsc__check_one_float(call);
-    if (status != GSC_OK)
-        return status;
-    const gsc_tensor *loss = call->in[0];
-    call->kind = loss->kind == GSC_F64 ? GSC_F64 : GSC_F32;
-    call->ndim = loss->data.ndim;
-    memcpy(call->shape, loss->shape, sizeof call->shape);
-    return GSC_OK;
-}
-
-/* The product is exact or once rounded in float64, then rounded to the target: for float32 that is as if rounded once,
- * since float64 has more than twice its digits. */
-static void multiply(gsc__kind from, const void *src, double factor, gsc__kind to, void *dst, size_t count)
-{
-    double strip[GSC_STRIP], product[GSC_STRIP];
-    for (size_t first = 0; first < count; first += GSC_STRIP) {
-        size_t n = count - first < GSC_STRIP ? count - first : GSC_STRIP;
-        const double *values = gsc__load_f64(from, src, first, n, strip);
-        for (size_t i = 0; i < n; i++)
-            product[i] = values[i] * factor;
-        gsc__convert(GSC_F64, product, to, gsc__at_mutable(to, dst, first), n);
-    }
-}
-
-gsc_status gsc__op_scale_loss_forward(const gsc__node *node, gsc_tape *tape)
-{
-    (void)tape;
-    const gsc_tensor *loss = node->in[0], *out = node->out;
-    multiply(loss->kind, loss->data.data, node->factor, out->kind, out->data.data, loss->count);
-    return GSC_OK;
-}
-
-gsc_status gsc__op_scale_loss_backward(const gsc__node *node, gsc_tape *tape, void *const grads[GSC_OP_INPUTS])
-{
-    (void)tape;
-    const gsc_tensor *loss = node->in[0], *out = node->out;
-    multiply(out->kind, out->grad.data, node->factor, loss->kind, grads[0], loss->count);
     return GSC_OK;
 }

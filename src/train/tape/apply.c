@@ -1,47 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_apply.c: an op call from operands to result. */
+/* apply.c: an op call from inputs to result. */
+#include "train/tape/apply.h"
+
 #include "base/fpenv.h"
-#include "train/tape/op.h"
+#include "train/tape/cast.h"
 #include "train/tape/tape.h"
 
+/* The tape of the inputs that are on one. NULL with a message: none is, or they are on different tapes. */
 static gsc_tape *find_tape(const gsc__call *call)
 {
-    gsc_tape *tape = NULL;
+    gsc_tape *found = NULL;
     int first = 0;
     for (int i = 0; i < call->op->inputs; i++) {
-        gsc_tape *its = call->in[i] ? call->in[i]->tape : NULL;
-        if (its && tape && its != tape) {
+        gsc_tape *tape = call->in[i] ? call->in[i]->tape : NULL;
+        if (tape && found && tape != found) {
             gsc_fail(GSC_ERR_VALUE, "%s: %s and %s belong to different tapes", call->op->name,
                      call->op->operands[first], call->op->operands[i]);
             return NULL;
         }
-        if (its && !tape) {
-            tape = its;
+        if (tape && !found) {
+            found = tape;
             first = i;
         }
     }
-    if (!tape)
+    if (!found)
         gsc_fail(GSC_ERR_VALUE, "%s: no operand is on a tape; put one there with gsc_tape_input or gsc_tape_param",
                  call->op->name);
-    return tape;
-}
-
-gsc_status gsc__check_one_float(gsc__call *call)
-{
-    const gsc__op *op = call->op;
-    for (int i = 0; i < op->inputs; i++) {
-        if (!call->in[i])
-            continue;
-        if (!gsc__kind_is_float(call->kinds[i]))
-            return gsc_fail(GSC_ERR_VALUE, "%s: %s is int64, a floating-point dtype is needed", op->name,
-                            op->operands[i]);
-        if (call->kinds[i] != call->kinds[0])
-            return gsc_fail(GSC_ERR_VALUE, "%s: %s is %s but %s is %s; they must be equal: use gsc_cast", op->name,
-                            op->operands[0], gsc__kind_name(call->kinds[0]), op->operands[i],
-                            gsc__kind_name(call->kinds[i]));
-    }
-    call->kind = call->kinds[0];
-    return GSC_OK;
+    return found;
 }
 
 static bool depends_on_gradient(const gsc__call *call)
@@ -52,7 +37,7 @@ static bool depends_on_gradient(const gsc__call *call)
     return false;
 }
 
-/* Computes and records; the operands have the dtypes that the op wants. */
+/* Computes and records; the inputs have the dtypes that the op wants. */
 static gsc_tensor *run(gsc_tape *tape, const gsc__call *call)
 {
     size_t count;
@@ -96,7 +81,7 @@ static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc__kind kind)
     gsc_tensor *out = cached ? find_cast(tape, x, kind, region) : NULL;
     if (out)
         return out;
-    gsc__call call = {.op = &gsc__op_table[GSC_OP_cast], .in = {x}, .kinds = {x->kind}, .kind = kind};
+    gsc__call call = {.op = &gsc__cast_op, .in = {x}, .kinds = {x->kind}, .kind = kind};
     out = call.op->check(&call) == GSC_OK ? run(tape, &call) : NULL;
     if (!out || !cached)
         return out;

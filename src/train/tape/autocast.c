@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* autocast.c: the regions of each thread, and the dtypes that they give the inputs of ops. */
 #include "train/tape/autocast.h"
 
 #include <stdatomic.h>
@@ -17,10 +18,7 @@ gsc_status gsc_autocast_begin(DLDataType dtype, bool enabled)
 {
     gsc__kind kind = enabled ? gsc__kind_of(dtype) : GSC_NO_KIND;
     if (enabled && kind != GSC_F16 && kind != GSC_BF16)
-        return gsc_fail(GSC_ERR_VALUE,
-                        "gsc_autocast_begin: dtype (code %d, bits %d, lanes %d) is neither GSC_FLOAT16 nor "
-                        "GSC_BFLOAT16",
-                        dtype.code, dtype.bits, dtype.lanes);
+        return gsc__refuse_dtype("gsc_autocast_begin", "dtype", dtype, "GSC_FLOAT16, GSC_BFLOAT16");
     if (stack.depth == MAX_DEPTH)
         return gsc_fail(GSC_ERR_STATE,
                         "gsc_autocast_begin: %d regions are open on this thread, the most that can be; "

@@ -15,11 +15,12 @@ typedef enum gsc__policy {
     GSC_POLICY_WIDEST,  /* the widest of the inputs' dtypes; outside regions too */
 } gsc__policy;
 
-/* kinds[i] becomes the dtype that input i of n is to be cast to; an absent input is GSC_NO_KIND and stays that. */
+/* Replaces kinds[i], the dtype of input i of n, by the one that it is to be cast to. An absent input is GSC_NO_KIND and
+ * stays that. */
 void gsc__autocast_kinds(gsc__policy policy, gsc__kind *kinds, int n);
 
-/* Different for each outermost region of the process: a cast made in one region is not used in the next, since the
- * parameter may have changed in between. 0 outside of regions. */
+/* A number that no other outermost region of the process has; 0 outside of regions. A cast of a parameter is used again
+ * within its region only, because the parameter may change between regions. */
 uint64_t gsc__autocast_region(void);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* tape.c: what a tape owns, inputs and parameters on it, and the backward pass. */
 #include "train/tape/tape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "base/try.h"
 #include "train/tensor/convert.h"
 
 gsc_status gsc_tape_create(gsc_tape **out)
@@ -59,32 +61,20 @@ void *gsc__tape_scratch(gsc_tape *tape, size_t count, gsc__kind kind)
     return gsc__arena_alloc(&tape->arena, count * gsc__kind_size(kind));
 }
 
-static gsc__kind check_input(const gsc_tape *tape, const DLTensor *values, size_t *count)
+static gsc_status check_input(const gsc_tape *tape, const DLTensor *values, gsc__kind *kind, size_t *count)
 {
-    if (!tape || !values) {
-        gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: %s is NULL", tape ? "values" : "tape");
-        return GSC_NO_KIND;
-    }
-    gsc__kind kind = gsc__kind_of(values->dtype);
-    if (kind == GSC_NO_KIND) {
-        gsc_fail(GSC_ERR_VALUE,
-                 "gsc_tape_input: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, bfloat16, "
-                 "int64",
-                 values->dtype.code, values->dtype.bits, values->dtype.lanes);
-        return GSC_NO_KIND;
-    }
-    if (values->device.device_type != kDLCPU) {
-        gsc_fail(GSC_ERR_DEVICE, "gsc_tape_input: values is on device type %d, only the CPU (%d) is served",
-                 (int)values->device.device_type, (int)kDLCPU);
-        return GSC_NO_KIND;
-    }
-    if (gsc__shape_count("gsc_tape_input", kind, values->ndim, values->shape, count) != GSC_OK)
-        return GSC_NO_KIND;
-    if (*count > 0 && !values->data) {
-        gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: values->data is NULL with %zu elements", *count);
-        return GSC_NO_KIND;
-    }
-    return kind;
+    if (!tape || !values)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: %s is NULL", tape ? "values" : "tape");
+    *kind = gsc__kind_of(values->dtype);
+    if (*kind == GSC_NO_KIND)
+        return gsc__refuse_dtype("gsc_tape_input", "dtype", values->dtype, GSC_FLOAT_NAMES ", int64");
+    if (!gsc__is_on_cpu(values))
+        return gsc_fail(GSC_ERR_DEVICE, "gsc_tape_input: values is on device type %d, only the CPU (%d) is served",
+                        (int)values->device.device_type, (int)kDLCPU);
+    GSC_TRY(gsc__shape_count("gsc_tape_input", *kind, values->ndim, values->shape, count));
+    if (*count > 0 && !values->data)
+        return gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: values->data is NULL with %zu elements", *count);
+    return GSC_OK;
 }
 
 /* Element by element, the last dimension fastest. */
@@ -107,9 +97,9 @@ static void copy_strided(const DLTensor *values, size_t size, size_t count, char
 
 gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values)
 {
+    gsc__kind kind = GSC_NO_KIND;
     size_t count = 0;
-    gsc__kind kind = check_input(tape, values, &count);
-    if (kind == GSC_NO_KIND)
+    if (check_input(tape, values, &kind, &count) != GSC_OK)
         return NULL;
     gsc_tensor *tensor = gsc__tape_tensor(tape, kind, values->ndim, values->shape, count);
     if (!tensor || count == 0)
@@ -162,36 +152,55 @@ static gsc_status provide_grad(gsc_tape *tape, gsc_tensor *tensor)
     return GSC_OK;
 }
 
-/* The gradient's first contribution is written in place, later ones to scratch and then added. */
+static bool wants_grad(const gsc_tensor *in) { return in && in->requires_grad; }
+
+/* Inputs without a gradient so far: backward writes it in place. */
+static gsc_status provide_first(gsc_tape *tape, const gsc__node *node, void *grads[GSC_OP_INPUTS])
+{
+    for (int i = 0; i < node->op->inputs; i++) {
+        gsc_tensor *in = node->in[i];
+        if (!wants_grad(in) || in->has_grad)
+            continue;
+        GSC_TRY(provide_grad(tape, in));
+        grads[i] = in->grad.data;
+        in->has_grad = true; /* so that the same tensor as a later input adds */
+    }
+    return GSC_OK;
+}
+
+/* The others: backward writes to scratch, which is then added. */
+static gsc_status provide_scratch(gsc_tape *tape, const gsc__node *node, void *grads[GSC_OP_INPUTS])
+{
+    for (int i = 0; i < node->op->inputs; i++) {
+        const gsc_tensor *in = node->in[i];
+        if (!wants_grad(in) || grads[i])
+            continue;
+        grads[i] = gsc__tape_scratch(tape, in->count, in->kind);
+        if (!grads[i])
+            return GSC_ERR_MEMORY;
+    }
+    return GSC_OK;
+}
+
+static gsc_status compute_grads(gsc_tape *tape, const gsc__node *node, void *grads[GSC_OP_INPUTS])
+{
+    GSC_TRY(provide_scratch(tape, node, grads));
+    _Static_assert(GSC_OP_INPUTS == 3, "grads");
+    if (!grads[0] && !grads[1] && !grads[2]) /* the leaves were frozen after the forward pass */
+        return GSC_OK;
+    GSC_TRY(node->op->backward(node, tape, grads));
+    for (int i = 0; i < node->op->inputs; i++)
+        if (grads[i] && grads[i] != node->in[i]->grad.data)
+            gsc__accumulate(node->in[i]->kind, node->in[i]->grad.data, grads[i], node->in[i]->count);
+    return GSC_OK;
+}
+
 static gsc_status node_backward(gsc_tape *tape, const gsc__node *node)
 {
     void *grads[GSC_OP_INPUTS] = {NULL};
-    _Static_assert(GSC_OP_INPUTS == 3, "grads");
-    for (int i = 0; i < node->op->inputs; i++) {
-        gsc_tensor *in = node->in[i];
-        if (!in || !in->requires_grad || in->has_grad)
-            continue;
-        gsc_status status = provide_grad(tape, in);
-        if (status != GSC_OK)
-            return status;
-        grads[i] = in->grad.data;
-        in->has_grad = true; /* so that the same tensor as a later operand adds */
-    }
+    GSC_TRY(provide_first(tape, node, grads));
     gsc__arena_mark mark = gsc__arena_get_mark(&tape->arena);
-    gsc_status status = GSC_OK;
-    for (int i = 0; i < node->op->inputs && status == GSC_OK; i++) {
-        gsc_tensor *in = node->in[i];
-        if (!in || !in->requires_grad || grads[i])
-            continue;
-        grads[i] = gsc__tape_scratch(tape, in->count, in->kind);
-        status = grads[i] ? GSC_OK : GSC_ERR_MEMORY;
-    }
-    /* None is wanted where leaves were frozen after the forward pass. */
-    if (status == GSC_OK && (grads[0] || grads[1] || grads[2]))
-        status = node->op->backward(node, tape, grads);
-    for (int i = 0; i < node->op->inputs && status == GSC_OK; i++)
-        if (grads[i] && grads[i] != node->in[i]->grad.data)
-            gsc__accumulate(node->in[i]->kind, node->in[i]->grad.data, grads[i], node->in[i]->count);
+    gsc_status status = compute_grads(tape, node, grads);
     gsc__arena_rewind(&tape->arena, mark);
     return status;
 }
@@ -201,7 +210,7 @@ static gsc_status check_root(const gsc_tape *tape, const gsc_tensor *root)
     if (!tape)
         return gsc_fail(GSC_ERR_VALUE, "gsc_tape_backward: tape is NULL");
     if (!root) {
-        if (gsc_last_error()[0] == '\0') /* a failed op made it NULL: its message says more */
+        if (gsc_last_error()[0] == '\0') /* a failed op returned the NULL: keep its message */
             gsc_fail(GSC_ERR_VALUE, "gsc_tape_backward: root is NULL");
         return GSC_ERR_VALUE;
     }
@@ -221,11 +230,10 @@ static gsc_status check_root(const gsc_tape *tape, const gsc_tensor *root)
     return GSC_OK;
 }
 
-static gsc_status seed(gsc_tape *tape, gsc_tensor *root)
+/* The root's gradient with respect to itself is 1. */
+static gsc_status set_root_grad(gsc_tape *tape, gsc_tensor *root)
 {
-    gsc_status status = provide_grad(tape, root);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(provide_grad(tape, root));
     const float one = 1.0f;
     uint64_t element; /* holds one element of any dtype */
     gsc__convert(GSC_F32, &one, root->kind, &element, 1);
@@ -237,17 +245,21 @@ static gsc_status seed(gsc_tape *tape, gsc_tensor *root)
     return GSC_OK;
 }
 
+static gsc_status run_backward(gsc_tape *tape, gsc_tensor *root)
+{
+    GSC_TRY(set_root_grad(tape, root));
+    for (const gsc__node *node = tape->last; node; node = node->previous)
+        if (node->out->has_grad)
+            GSC_TRY(node_backward(tape, node));
+    return GSC_OK;
+}
+
 gsc_status gsc_tape_backward(gsc_tape *tape, gsc_tensor *root)
 {
-    gsc_status status = check_root(tape, root);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(check_root(tape, root));
     tape->ran_backward = true;
     gsc__fpenv caller = gsc__fpenv_enter();
-    status = seed(tape, root->param ? root->param : root);
-    for (const gsc__node *node = tape->last; node && status == GSC_OK; node = node->previous)
-        if (node->out->has_grad)
-            status = node_backward(tape, node);
+    gsc_status status = run_backward(tape, root->param ? root->param : root);
     gsc__fpenv_leave(caller);
     return status;
 }

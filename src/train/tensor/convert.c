@@ -1,59 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* convert.c: conversions and sums of gradients, a strip at a time. */
 #include "train/tensor/convert.h"
 
 #include <math.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
-#include "base/half.h"
+#include "base/half_rows.h"
+#include "base/isa.h"
 
-#if defined(__x86_64__)
-/* The processor's own conversions give the same bits as half.h and are several times as fast. */
-#define F16C __attribute__((target("avx,f16c")))
-
-static bool has_f16c(void) { return strncmp(gsc_isa(), "avx", 3) == 0; }
-
-/* Both convert whole groups of 8 and return how many elements those are. */
-F16C static size_t f16_to_f32_groups(const uint16_t *src, float *dst, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(src + i))));
-    return i;
-}
-
-F16C static size_t f32_to_f16_groups(const float *src, uint16_t *dst, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(void *)(dst + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
-    return i;
-}
-#endif
+/* Of the instruction set in use, so that GSC_ISA chooses here too. */
+static bool has_f16c(void) { return gsc__isa_has_f16c(gsc_isa()); }
 
 static void f16_to_f32(const uint16_t *restrict src, float *restrict dst, size_t n)
 {
-    size_t done = 0;
-#if defined(__x86_64__)
-    if (has_f16c())
-        done = f16_to_f32_groups(src, dst, n);
-#endif
-    for (size_t i = done; i < n; i++)
-        dst[i] = gsc__f16_to_f32(src[i]);
+    gsc__widen_f16(has_f16c(), src, dst, n);
 }
 
 static void f32_to_f16(const float *restrict src, uint16_t *restrict dst, size_t n)
 {
-    size_t done = 0;
-#if defined(__x86_64__)
-    if (has_f16c())
-        done = f32_to_f16_groups(src, dst, n);
-#endif
-    for (size_t i = done; i < n; i++)
-        dst[i] = gsc__f32_to_f16(src[i]);
+    gsc__narrow_f16(has_f16c(), src, dst, n);
 }
 
 static void bf16_to_f32(const uint16_t *restrict src, float *restrict dst, size_t n)
@@ -136,32 +101,33 @@ void gsc__convert(gsc__kind from, const void *src, gsc__kind to, void *dst, size
     } else {
         float strip[GSC_STRIP];
         for (size_t i = 0; i < n; i += GSC_STRIP) {
-            size_t length = n - i < GSC_STRIP ? n - i : GSC_STRIP;
+            size_t length = gsc__strip_length(i, n);
             to_f32(from, gsc__at(from, src, i), true, strip, length);
             from_f32(strip, to, gsc__at_mutable(to, dst, i), length);
         }
     }
 }
 
-typedef struct conversion {
+/* A loop over elements of src and dst that is cut into tasks. */
+typedef struct loop {
     gsc__kind from, to;
     const void *src;
     void *dst;
     size_t n;
-} conversion;
+} loop;
 
-static void convert_block(void *ctx, size_t block)
+static void convert_task(void *ctx, size_t index)
 {
-    const conversion *c = ctx;
-    size_t first = block * GSC_BLOCK;
-    gsc__convert(c->from, gsc__at(c->from, c->src, first), c->to, gsc__at_mutable(c->to, c->dst, first),
-                 gsc__block_length(c->n, block));
+    const loop *job = ctx;
+    gsc__range part = gsc__part(job->n, GSC_TASK_ELEMENTS, index);
+    gsc__convert(job->from, gsc__at(job->from, job->src, part.first), job->to,
+                 gsc__at_mutable(job->to, job->dst, part.first), part.end - part.first);
 }
 
 void gsc__convert_all(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n)
 {
-    conversion whole = {.from = from, .to = to, .src = src, .dst = dst, .n = n};
-    gsc_parallel_run(gsc__blocks(n), convert_block, &whole);
+    loop job = {.from = from, .to = to, .src = src, .dst = dst, .n = n};
+    gsc_parallel_run(gsc__parts(n, GSC_TASK_ELEMENTS), convert_task, &job);
 }
 
 const double *gsc__load_f64(gsc__kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP])
@@ -189,7 +155,7 @@ static void add_half(gsc__kind kind, void *dst, const void *src, size_t n)
 {
     float sum[GSC_STRIP], strip[GSC_STRIP];
     for (size_t i = 0; i < n; i += GSC_STRIP) {
-        size_t length = n - i < GSC_STRIP ? n - i : GSC_STRIP;
+        size_t length = gsc__strip_length(i, n);
         gsc__convert(kind, gsc__at(kind, dst, i), GSC_F32, sum, length);
         gsc__convert(kind, gsc__at(kind, src, i), GSC_F32, strip, length);
         add_f32(sum, strip, length);
@@ -197,22 +163,24 @@ static void add_half(gsc__kind kind, void *dst, const void *src, size_t n)
     }
 }
 
-static void accumulate_block(void *ctx, size_t block)
+static void accumulate_task(void *ctx, size_t index)
 {
-    const conversion *c = ctx;
-    size_t n = gsc__block_length(c->n, block);
-    const void *src = gsc__at(c->from, c->src, block * GSC_BLOCK);
-    void *dst = gsc__at_mutable(c->to, c->dst, block * GSC_BLOCK);
-    if (c->to == GSC_F32)
+    const loop *job = ctx;
+    gsc__kind kind = job->to;
+    gsc__range part = gsc__part(job->n, GSC_TASK_ELEMENTS, index);
+    size_t n = part.end - part.first;
+    const void *src = gsc__at(kind, job->src, part.first);
+    void *dst = gsc__at_mutable(kind, job->dst, part.first);
+    if (kind == GSC_F32)
         add_f32(dst, src, n);
-    else if (c->to == GSC_F64)
+    else if (kind == GSC_F64)
         add_f64(dst, src, n);
     else
-        add_half(c->to, dst, src, n);
+        add_half(kind, dst, src, n);
 }
 
 void gsc__accumulate(gsc__kind kind, void *dst, const void *src, size_t n)
 {
-    conversion whole = {.from = kind, .to = kind, .src = src, .dst = dst, .n = n};
-    gsc_parallel_run(gsc__blocks(n), accumulate_block, &whole);
+    loop job = {.from = kind, .to = kind, .src = src, .dst = dst, .n = n};
+    gsc_parallel_run(gsc__parts(n, GSC_TASK_ELEMENTS), accumulate_task, &job);
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_convert.h: elements from one floating-point dtype to another, each rounded once to nearest even. */
+/* convert.h: elements from one floating-point dtype to another, each rounded once to nearest even. */
 #ifndef GSC_TRAIN_TENSOR_CONVERT_H
 #define GSC_TRAIN_TENSOR_CONVERT_H
 
-#include "train/tensor/tensor.h"
+#include "base/blocks.h"
+#include "base/dtype_kind.h"
 
-/* How many elements ops work on at a time: their float64 copies fit in the first-level cache. */
+/* Elements that are converted at a time: their float64 copies fit in the first-level cache. */
 enum { GSC_STRIP = 1024 };
+/* Elements of one task. Tasks are the same for every thread count. */
+enum { GSC_TASK_ELEMENTS = 16 * GSC_STRIP };
 
 /* On the calling thread; src and dst are disjoint. */
 void gsc__convert(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n);
@@ -27,13 +30,10 @@ static inline void *gsc__at_mutable(gsc__kind kind, void *elements, size_t index
     return (char *)elements + index * gsc__kind_size(kind);
 }
 
-/* A loop over n elements in blocks; blocks are the same for every thread count. */
-enum { GSC_BLOCK = 16 * GSC_STRIP };
-static inline size_t gsc__blocks(size_t n) { return n / GSC_BLOCK + (n % GSC_BLOCK != 0); }
-static inline size_t gsc__block_length(size_t n, size_t block)
+/* Length of the strip that starts at `first`. */
+static inline size_t gsc__strip_length(size_t first, size_t end)
 {
-    size_t left = n - block * GSC_BLOCK;
-    return left < GSC_BLOCK ? left : GSC_BLOCK;
+    return end - first < GSC_STRIP ? end - first : GSC_STRIP;
 }
 
 #endif

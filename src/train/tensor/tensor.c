@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* tensor.c: tensors: creation, properties, checks of shapes. */
 #include "train/tensor/tensor.h"
 
 #include <inttypes.h>
@@ -8,21 +9,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype_text.h"
 #include "base/fpenv.h"
+#include "base/try.h"
 #include "train/tensor/arena.h"
 
 const DLDataType GSC_INT64 = {kDLInt, 64, 1};
 
-gsc_status gsc__shape_count(const char *who, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t *count)
+gsc_status gsc__refuse_dtype(const char *function, const char *what, DLDataType dtype, const char *allowed)
+{
+    return gsc_fail(GSC_ERR_VALUE, "%s: %s is %s; allowed are %s", function, what, gsc__describe_dtype(dtype).text,
+                    allowed);
+}
+
+gsc_status gsc__shape_count(const char *function, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t *count)
 {
     if (ndim < 0 || ndim > GSC_TENSOR_MAX_DIMS)
-        return gsc_fail(GSC_ERR_VALUE, "%s: ndim is %d, allowed are 0 to %d", who, (int)ndim, GSC_TENSOR_MAX_DIMS);
+        return gsc_fail(GSC_ERR_VALUE, "%s: ndim is %d, allowed are 0 to %d", function, (int)ndim, GSC_TENSOR_MAX_DIMS);
     if (ndim > 0 && !shape)
-        return gsc_fail(GSC_ERR_VALUE, "%s: shape is NULL with ndim %d; only ndim 0 needs none", who, (int)ndim);
+        return gsc_fail(GSC_ERR_VALUE, "%s: shape is NULL with ndim %d; only ndim 0 needs none", function, (int)ndim);
     bool empty = false;
     for (int32_t d = 0; d < ndim; d++) {
         if (shape[d] < 0)
-            return gsc_fail(GSC_ERR_VALUE, "%s: shape[%d] is %" PRId64 ", allowed are 0 and more", who, (int)d,
+            return gsc_fail(GSC_ERR_VALUE, "%s: shape[%d] is %" PRId64 ", allowed are 0 and more", function, (int)d,
                             shape[d]);
         empty = empty || shape[d] == 0;
     }
@@ -30,7 +39,7 @@ gsc_status gsc__shape_count(const char *who, gsc__kind kind, int32_t ndim, const
     size_t elements = empty ? 0 : 1;
     for (int32_t d = 0; d < ndim && !empty; d++) {
         if ((uint64_t)shape[d] > limit / elements)
-            return gsc_fail(GSC_ERR_VALUE, "%s: a %s tensor of shape %s does not fit in memory", who,
+            return gsc_fail(GSC_ERR_VALUE, "%s: a %s tensor of shape %s does not fit in memory", function,
                             gsc__kind_name(kind), gsc__shape_print(ndim, shape).text);
         elements *= (size_t)shape[d];
     }
@@ -84,14 +93,9 @@ gsc_status gsc_tensor_create(DLDataType dtype, int32_t ndim, const int64_t *shap
         return gsc_fail(GSC_ERR_VALUE, "gsc_tensor_create: out is NULL");
     gsc__kind kind = gsc__kind_of(dtype);
     if (kind == GSC_NO_KIND)
-        return gsc_fail(GSC_ERR_VALUE,
-                        "gsc_tensor_create: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, "
-                        "bfloat16, int64",
-                        dtype.code, dtype.bits, dtype.lanes);
+        return gsc__refuse_dtype("gsc_tensor_create", "dtype", dtype, GSC_FLOAT_NAMES ", int64");
     size_t count;
-    gsc_status status = gsc__shape_count("gsc_tensor_create", kind, ndim, shape, &count);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(gsc__shape_count("gsc_tensor_create", kind, ndim, shape, &count));
     gsc_tensor *tensor = malloc(sizeof *tensor);
     void *elements = gsc__tensor_alloc(count * gsc__kind_size(kind));
     if (!tensor || !elements) {
@@ -142,7 +146,7 @@ size_t gsc_tensor_count(const gsc_tensor *tensor) { return tensor ? tensor->coun
 double gsc_tensor_item(const gsc_tensor *tensor)
 {
     if (!tensor) {
-        if (gsc_last_error()[0] == '\0') /* a failed op made it NULL: its message says more */
+        if (gsc_last_error()[0] == '\0') /* a failed op returned the NULL: keep its message */
             gsc_fail(GSC_ERR_VALUE, "gsc_tensor_item: tensor is NULL");
         return NAN;
     }

@@ -14,19 +14,23 @@ struct gsc_tensor {
     int64_t shape[GSC_TENSOR_MAX_DIMS];
     size_t count;
     gsc__kind kind;
-    bool requires_grad;     /* an op's result: it depends on a leaf that does */
+    bool requires_grad;     /* of an op's result: it depends on a leaf that does */
     bool has_grad;          /* the gradient's memory holds one */
-    struct gsc_tape *tape;  /* NULL: a tensor of its own */
+    struct gsc_tape *tape;  /* NULL: gsc_tensor_create made it */
     gsc_tensor *param;      /* the parameter that this is a handle of (gsc_tape_param), else NULL */
     struct gsc__node *node; /* the op call that made it; NULL: a leaf */
     char *name;
-    uint64_t serial; /* of a tensor of its own: no other has had it, which is not true of addresses */
+    uint64_t serial; /* of a tensor without a tape: unique in the process, unlike addresses, which are used again */
 };
+
+/* Fails: `what` ("dtype") has a dtype that is none of `allowed`. */
+gsc_status gsc__refuse_dtype(const char *function, const char *what, DLDataType dtype, const char *allowed);
+#define GSC_FLOAT_NAMES "float32, float64, float16, bfloat16"
 
 /* Row-major without gaps; strides of dimensions with one element or none do not count. */
 bool gsc__is_compact(const DLTensor *tensor);
-/* Checks a shape and gives its number of elements; `who` begins the message. */
-gsc_status gsc__shape_count(const char *who, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t *count);
+/* Checks a shape and gives its number of elements; `function` begins the message. */
+gsc_status gsc__shape_count(const char *function, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t *count);
 /* Memory for a tensor's elements, aligned as an arena's, to be freed with free(); NULL without a message. */
 void *gsc__tensor_alloc(size_t bytes);
 /* Fills in all but data.data of a tensor whose shape was checked. */

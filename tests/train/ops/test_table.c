@@ -12,6 +12,7 @@
 #include "expect.h"
 #include "op_reference.h"
 #include "op_shapes.h"
+#include "train/ops/op_list.h"
 #include "train/tape/tape.h"
 #include "train/tensor/convert.h"
 

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.c: the op table and the public functions. */
-#include "train/tape/op.h"
-
+/* table.c: the table of all ops, and the public functions that call them. */
 #include <string.h>
 
 #include "gradscaler/ops.h"
+#include "train/ops/op_list.h"
+#include "train/tape/apply.h"
 
-#define GSC_OP_ENTRY(op, autocast, required_inputs, all_inputs, tolerance, ...)                                        \
-    [GSC_OP_##op] = {.name = "gsc_" #op,                                                                               \
-                     .policy = GSC_POLICY_##autocast,                                                                  \
-                     .required = required_inputs,                                                                      \
-                     .inputs = all_inputs,                                                                             \
-                     .operands = {__VA_ARGS__},                                                                        \
-                     .check = gsc__op_##op##_check,                                                                    \
-                     .forward = gsc__op_##op##_forward,                                                                \
-                     .backward = gsc__op_##op##_backward},
-const gsc__op gsc__op_table[GSC_OP_COUNT] = {GSC_OPS(GSC_OP_ENTRY)};
-#undef GSC_OP_ENTRY
+#define TABLE_ENTRY(op, ...) [GSC_OP_##op] = GSC_OP_STRUCT(op, __VA_ARGS__),
+const gsc__op gsc__op_table[GSC_OP_COUNT] = {GSC_OPS(TABLE_ENTRY)};
 
 static gsc_tensor *apply(int id, gsc_tensor *a, gsc_tensor *b, gsc_tensor *c)
 {
@@ -55,9 +46,7 @@ gsc_tensor *gsc_cast(gsc_tensor *x, DLDataType dtype)
         return NULL;
     gsc__kind kind = gsc__kind_of(dtype);
     if (!gsc__kind_is_float(kind)) {
-        gsc_fail(GSC_ERR_VALUE,
-                 "gsc_cast: dtype (code %d, bits %d, lanes %d) is none of float32, float64, float16, bfloat16",
-                 dtype.code, dtype.bits, dtype.lanes);
+        gsc__refuse_dtype("gsc_cast", "dtype", dtype, GSC_FLOAT_NAMES);
         return NULL;
     }
     return gsc__op_apply(&(gsc__call){.op = &gsc__op_table[GSC_OP_cast], .in = {x}, .kind = kind});
