@@ -19,18 +19,18 @@ typedef struct gsc_idx {
     uint8_t *data;
     size_t count;
 } gsc_idx;
-/* Reads path, plain or gzipped (told by content). Every header field is checked, and that the data is as long as the
- * header says, no shorter and no longer. Errors name the file and the field: GSC_ERR_IO (cannot be opened or read),
- * GSC_ERR_VALUE (content), GSC_ERR_MEMORY. *out is set on success only; free it with gsc_idx_free. */
+/* Reads a file, plain or gzipped (detected by content). Checks every field of the header, and that the data is exactly
+ * as long as the header says. Errors name the file and the field: GSC_ERR_IO (cannot be opened or read), GSC_ERR_VALUE
+ * (content), GSC_ERR_MEMORY. *out is set on success only; free it with gsc_idx_free. */
 GSC_API gsc_status gsc_idx_read(const char *path, gsc_idx *out);
 GSC_API void gsc_idx_free(gsc_idx *idx); /* frees the data and zeroes *idx; NULL is fine */
 
 /* Examples with a label (classification) or target values (regression). */
 typedef struct gsc_dataset gsc_dataset;
-/* Images and labels of a folder in MNIST's layout: <prefix>-images-idx3-ubyte[.gz] and <prefix>-labels-idx1-ubyte[.gz],
- * prefix "train" or "t10k"; the plain file is taken where both are there. Images are 3-d, kept as bytes; a loader hands
- * out pixel/255. Labels are 1-d and < classes; there are as many as images, at least one. Errors: as gsc_idx_read, and
- * GSC_ERR_IO naming both files where neither is there. */
+/* Images and labels from a folder in MNIST's layout: <prefix>-images-idx3-ubyte[.gz] and
+ * <prefix>-labels-idx1-ubyte[.gz], prefix "train" or "t10k"; the plain file is read if both exist. Images are 3-d and
+ * kept as bytes; a loader returns pixel/255. Labels are 1-d and < classes; there is at least one image, and a label for
+ * each. Errors: as gsc_idx_read, and GSC_ERR_IO naming both files if neither exists. */
 GSC_API gsc_status gsc_dataset_mnist(const char *dir, const char *prefix, int64_t classes, gsc_dataset **out);
 /* Copies count rows of `features` floats and of `targets` floats, each at least 1. Errors: GSC_ERR_VALUE,
  * GSC_ERR_MEMORY. */
@@ -43,20 +43,20 @@ GSC_API int64_t gsc_dataset_features(const gsc_dataset *dataset);
 GSC_API int64_t gsc_dataset_classes(const gsc_dataset *dataset); /* 0: regression */
 
 typedef struct gsc_loader gsc_loader;
-/* Batches of `batch` examples, at least 1, the last one of an epoch smaller where the count does not divide. In order,
- * or shuffled by (seed, epoch) and nothing else. Stands at the start of epoch 0. The data set is borrowed: it must
- * outlive the loader. Errors: GSC_ERR_VALUE, GSC_ERR_MEMORY. */
+/* Batches of `batch` examples, at least 1; the last one of an epoch is smaller if the count is no multiple. In order,
+ * or shuffled: the order depends on seed and epoch alone. Starts at epoch 0. The data set is borrowed: it must outlive
+ * the loader. Errors: GSC_ERR_VALUE, GSC_ERR_MEMORY. */
 GSC_API gsc_status gsc_loader_create(const gsc_dataset *dataset, size_t batch, bool shuffle, uint64_t seed,
                                      gsc_loader **out);
 GSC_API void gsc_loader_free(gsc_loader *loader);            /* NULL is fine */
-GSC_API size_t gsc_loader_batches(const gsc_loader *loader); /* an epoch's; 0 for NULL */
-/* Back to the first batch, of any epoch. */
+GSC_API size_t gsc_loader_batches(const gsc_loader *loader); /* in an epoch; 0 for NULL */
+/* Moves to the first batch of an epoch. */
 GSC_API void gsc_loader_start(gsc_loader *loader, uint64_t epoch);
-/* Where it stands: the epoch, and how many of its batches were handed out. 0 for NULL. */
+/* The position: the epoch, and how many of its batches were returned. 0 for NULL. */
 GSC_API uint64_t gsc_loader_epoch(const gsc_loader *loader);
 GSC_API size_t gsc_loader_batch(const gsc_loader *loader);
-/* Goes there: the next batch is what it would be after gsc_loader_start(epoch) and `batch` calls of gsc_loader_next.
- * GSC_ERR_VALUE, nothing changed: more batches than an epoch has. */
+/* Moves to a position: the next batch is the one after gsc_loader_start(epoch) and `batch` calls of gsc_loader_next.
+ * GSC_ERR_VALUE, nothing changed: `batch` is more than an epoch has. */
 GSC_API gsc_status gsc_loader_seek(gsc_loader *loader, uint64_t epoch, size_t batch);
 /* The next batch: *x float32 [n, features], *y int64 [n] or float32 [n, targets], compact; borrowed until the next
  * call. Returns n; 0 and NULL tensors at the end of the epoch, until gsc_loader_start; 0 with a message for NULL
