@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_folder.c: which folder holds the checkpoint, and how another takes its place.
+/* folder.c: which folder holds the current checkpoint, and how a save replaces it.
  *
- *     DIR/checkpoint          -> checkpoint-0 or checkpoint-1: the one in force
+ *     DIR/checkpoint          -> checkpoint-0 or checkpoint-1: the current generation
  *     DIR/model.safetensors   -> checkpoint/model.safetensors, and so on
  *
- * All files change at once, with the rename that replaces the first link. Until then nobody reads what is written. */
+ * A save writes into the other generation. The rename that replaces the link `checkpoint` changes all files at once. */
 #define _DEFAULT_SOURCE /* flock, openat, symlinkat */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,20 +15,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "train/checkpoint/checkpoint.h"
+#include "base/try.h"
+#include "gradscaler/checkpoint.h"
+#include "train/checkpoint/folder.h"
+#include "train/io/files.h"
 
-#define CURRENT "checkpoint"
-#define TEMPORARY_LINK ".checkpoint.tmp"
+#define CURRENT GSC_CHECKPOINT_CURRENT
+#define TEMPORARY_LINK GSC_TEMPORARY_NAME(GSC_CHECKPOINT_CURRENT)
 
 enum { NONE = -1, GENERATIONS = 2 };
-static const char *const generations[GENERATIONS] = {CURRENT "-0", CURRENT "-1"};
+static const char *const generations[GENERATIONS] = {GSC_CHECKPOINT_0, GSC_CHECKPOINT_1};
+
+const char *const gsc__checkpoint_files[GSC_FILES] = {[GSC_FILE_MODEL] = GSC_CHECKPOINT_MODEL,
+                                                      [GSC_FILE_OPTIMIZER] = GSC_CHECKPOINT_OPTIMIZER,
+                                                      [GSC_FILE_SCALER] = GSC_CHECKPOINT_SCALER,
+                                                      [GSC_FILE_RUN] = GSC_CHECKPOINT_RUN};
 
 static gsc_status link_error(const char *dir, const char *name, const char *what)
 {
     return gsc_fail(GSC_ERR_IO, "%s/%s: %s: %s", dir, name, what, strerror(errno));
 }
 
-/* What a link says; "" where there is none of this name, NULL for anything but a link. */
+/* The target of a link; "" if there is nothing of this name, NULL if it is not a link. */
 static const char *read_link(int folder, const char *name, char *target, size_t size)
 {
     ssize_t length = readlinkat(folder, name, target, size - 1);
@@ -47,7 +55,7 @@ static char *join(const char *dir, const char *subfolder, const char *name)
     return path;
 }
 
-/* Takes over the folder, also on failure. */
+/* Takes the open folder over, also on failure. */
 static gsc_status make_generation(const char *dir, const char *subfolder, int folder, gsc__generation *out)
 {
     gsc__generation made = {.folder = folder};
@@ -71,16 +79,14 @@ void gsc__generation_close(gsc__generation *generation)
     close(generation->folder);
 }
 
-/* Without the link, the folder itself: copies that followed links, or parts of them. */
-gsc_status gsc__generation_find(const char *dir, gsc__generation *out)
+/* Without the link, the files are taken from the folder itself: a copy that followed the links, or a part of one. */
+gsc_status gsc__generation_open(const char *dir, gsc__generation *out)
 {
     int folder;
-    gsc_status status = gsc__folder_open(dir, &folder);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(gsc__folder_open(dir, &folder));
     int current = openat(folder, CURRENT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (current < 0 && errno != ENOENT) {
-        status = link_error(dir, CURRENT, "cannot be opened");
+        gsc_status status = link_error(dir, CURRENT, "cannot be opened");
         close(folder);
         return status;
     }
@@ -106,12 +112,12 @@ static gsc_status read_current(const char *dir, int folder, int *current)
     return GSC_OK;
 }
 
-/* Removes the files of a generation, finished or not. What cannot be removed is written over. */
-static void empty(int folder)
+/* Removes the files of a generation, complete or not. Errors do not matter: writing replaces what is left. */
+static void remove_files(int folder)
 {
     char temporary[64];
     for (size_t i = 0; i < GSC_FILES; i++) {
-        snprintf(temporary, sizeof temporary, ".%s.tmp", gsc__checkpoint_files[i]);
+        snprintf(temporary, sizeof temporary, GSC_TEMPORARY_NAME("%s"), gsc__checkpoint_files[i]);
         unlinkat(folder, gsc__checkpoint_files[i], 0);
         unlinkat(folder, temporary, 0);
     }
@@ -124,11 +130,11 @@ static gsc_status open_next(const char *dir, int folder, const char *name, gsc__
     int next = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (next < 0)
         return link_error(dir, name, "the folder cannot be opened");
-    empty(next);
+    remove_files(next);
     return make_generation(dir, name, next, out);
 }
 
-/* A child that was forked meanwhile has the folder open, too, and would keep it locked. */
+/* Closing alone keeps the lock if a child that was forked meanwhile inherited the open folder. */
 static void unlock_and_close(int folder)
 {
     flock(folder, LOCK_UN);
@@ -140,9 +146,7 @@ static gsc_status lock_and_open(gsc__saving *saving)
     if (flock(saving->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return gsc_fail(GSC_ERR_IO, "%s: another process or thread is saving into this folder", saving->dir);
     int current;
-    gsc_status status = read_current(saving->dir, saving->folder, &current);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(read_current(saving->dir, saving->folder, &current));
     saving->next = current == 0 ? 1 : 0;
     return open_next(saving->dir, saving->folder, generations[saving->next], &saving->generation);
 }
@@ -150,10 +154,8 @@ static gsc_status lock_and_open(gsc__saving *saving)
 gsc_status gsc__saving_begin(const char *dir, gsc__saving *out)
 {
     gsc__saving saving = {.dir = dir};
-    gsc_status status = gsc__folder_open(dir, &saving.folder);
-    if (status != GSC_OK)
-        return status;
-    status = lock_and_open(&saving);
+    GSC_TRY(gsc__folder_open(dir, &saving.folder));
+    gsc_status status = lock_and_open(&saving);
     if (status == GSC_OK)
         *out = saving;
     else
@@ -161,7 +163,7 @@ gsc_status gsc__saving_begin(const char *dir, gsc__saving *out)
     return status;
 }
 
-/* Makes `name` a link to `target`, in the place of whatever it was. */
+/* Makes `name` a link to `target`; replaces what had that name. */
 static gsc_status replace_link(const gsc__saving *saving, const char *target, const char *name)
 {
     if (unlinkat(saving->folder, TEMPORARY_LINK, 0) != 0 && errno != ENOENT)
@@ -173,9 +175,10 @@ static gsc_status replace_link(const gsc__saving *saving, const char *target, co
     return GSC_OK;
 }
 
-/* The links of the files' names: first the missing ones, so that they are there with the first checkpoint; once it is
- * in force, in the place of whatever else has such a name, too. Links of files that it does not have go. */
-static gsc_status link_files(const gsc__saving *saving, const bool present[GSC_FILES], bool in_force)
+/* Links the files' names into the current generation. Before the switch, only names that are missing: with the first
+ * checkpoint its names appear, too. After the switch, names that something else has are replaced, and links to files
+ * that the checkpoint does not have are removed. */
+static gsc_status link_files(const gsc__saving *saving, const bool present[GSC_FILES], bool is_switched)
 {
     for (size_t i = 0; i < GSC_FILES; i++) {
         const char *name = gsc__checkpoint_files[i];
@@ -183,40 +186,40 @@ static gsc_status link_files(const gsc__saving *saving, const bool present[GSC_F
         snprintf(wanted, sizeof wanted, "%s/%s", CURRENT, name);
         const char *target = read_link(saving->folder, name, text, sizeof text);
         bool is_linked = target && strcmp(target, wanted) == 0, is_missing = target && !target[0];
-        if (in_force && !present[i] && is_linked)
-            unlinkat(saving->folder, name, 0); /* dangles where it stays */
-        if (!present[i] || is_linked || !(is_missing || in_force))
+        if (is_switched && !present[i] && is_linked)
+            unlinkat(saving->folder, name, 0); /* on failure a dangling link is left */
+        if (!present[i] || is_linked || !(is_missing || is_switched))
             continue;
-        gsc_status status = replace_link(saving, wanted, name);
-        if (status != GSC_OK)
-            return status;
+        GSC_TRY(replace_link(saving, wanted, name));
     }
     return GSC_OK;
 }
 
-static gsc_status put_in_force(const gsc__saving *saving, const bool present[GSC_FILES])
+/* The switch to the new generation. */
+static gsc_status switch_link(const gsc__saving *saving, const bool present[GSC_FILES])
 {
-    gsc_status status = gsc__folder_sync(saving->generation.folder, saving->dir);
-    if (status == GSC_OK)
-        status = link_files(saving, present, false);
-    if (status == GSC_OK)
-        status =
-            gsc__folder_sync(saving->folder, saving->dir); /* the generation's own name, before a link leads to it */
-    if (status == GSC_OK)
-        status = replace_link(saving, generations[saving->next], CURRENT);
-    return status;
+    GSC_TRY(gsc__folder_sync(saving->generation.folder, saving->dir));
+    GSC_TRY(link_files(saving, present, false));
+    GSC_TRY(gsc__folder_sync(saving->folder, saving->dir)); /* the generation's name must be on disk before the link */
+    return replace_link(saving, generations[saving->next], CURRENT);
 }
 
-gsc_status gsc__saving_finish(gsc__saving *saving, const bool present[GSC_FILES], gsc_status so_far)
+/* Errors after the switch leave the new checkpoint in place. */
+static gsc_status complete_links(const gsc__saving *saving, const bool present[GSC_FILES])
 {
-    gsc_status status = so_far == GSC_OK ? put_in_force(saving, present) : so_far;
-    if (status != GSC_OK) {
-        empty(saving->generation.folder);
-        unlinkat(saving->folder, TEMPORARY_LINK, 0);
+    GSC_TRY(link_files(saving, present, true));
+    return gsc__folder_sync(saving->folder, saving->dir);
+}
+
+gsc_status gsc__saving_finish(gsc__saving *saving, const bool present[GSC_FILES], gsc_status status)
+{
+    if (status == GSC_OK)
+        status = switch_link(saving, present);
+    if (status == GSC_OK) {
+        status = complete_links(saving, present);
     } else {
-        status = link_files(saving, present, true);
-        if (status == GSC_OK)
-            status = gsc__folder_sync(saving->folder, saving->dir);
+        remove_files(saving->generation.folder);
+        unlinkat(saving->folder, TEMPORARY_LINK, 0);
     }
     gsc__generation_close(&saving->generation);
     unlock_and_close(saving->folder);

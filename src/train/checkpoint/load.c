@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_load.c: everything is read and verified first; what then remains to be done cannot fail, but for scalers,
- * which come first and are given their old states back. */
+/* load.c: gsc_checkpoint_load and gsc_checkpoint_read_run. Everything is read and verified before the first change.
+ * Then only the scalers can fail: they are loaded first, and get their old states back after a failure. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +8,27 @@
 #include <zlib.h>
 
 #include "base/fpenv.h"
-#include "train/checkpoint/checkpoint.h"
+#include "base/try.h"
+#include "train/checkpoint/check.h"
+#include "train/checkpoint/folder.h"
+#include "train/checkpoint/optim.h"
+#include "train/checkpoint/run.h"
+#include "train/checkpoint/scaler.h"
+#include "train/io/files.h"
+#include "train/io/safetensors_read.h"
+#include "train/io/safetensors_write.h"
 #include "train/tensor/tensor.h"
 
 #define LOAD "gsc_checkpoint_load"
 
-/* A checkpoint that is being loaded; zero: nothing of it yet. */
+/* A checkpoint that is being loaded; zero-initialised. */
 typedef struct loading {
     const gsc_checkpoint *into;
     gsc__file_sum sums[GSC_FILES];
     gsc__mapping mappings[GSC_FILES];
     gsc_safetensors *model, *optimizer;
     gsc__optim_tensors optims;
-    gsc_scaler_state *states; /* of the scalers */
+    gsc_scaler_state *scaler_states;
     json_t *run;
     char *run_text;
 } loading;
@@ -32,7 +40,7 @@ static void release(loading *l)
     gsc_safetensors_close(l->model);
     gsc_safetensors_close(l->optimizer);
     gsc__optim_tensors_free(&l->optims);
-    free(l->states);
+    free(l->scaler_states);
     json_decref(l->run);
     free(l->run_text);
 }
@@ -54,16 +62,15 @@ static gsc_status verify_file(const char *path, const gsc__mapping *mapping, con
 
 static gsc_status open_files(loading *l, const gsc__generation *generation)
 {
-    gsc_status status = gsc__run_read(generation, &l->run, l->sums);
-    for (size_t i = 0; i < GSC_FILE_RUN && status == GSC_OK; i++) {
+    GSC_TRY(gsc__run_read(generation, &l->run, l->sums));
+    for (size_t i = 0; i < GSC_FILE_RUN; i++) {
         const char *path = generation->paths[i];
         if (!l->sums[i].present)
             continue;
-        status = gsc__mapping_open(generation->folder, gsc__checkpoint_files[i], path, &l->mappings[i]);
-        if (status == GSC_OK)
-            status = verify_file(path, &l->mappings[i], &l->sums[i]);
+        GSC_TRY(gsc__mapping_open(generation->folder, gsc__checkpoint_files[i], path, &l->mappings[i]));
+        GSC_TRY(verify_file(path, &l->mappings[i], &l->sums[i]));
     }
-    return status;
+    return GSC_OK;
 }
 
 static gsc_status check_present(const loading *l, const gsc__generation *generation)
@@ -106,8 +113,9 @@ static bool is_listed(const gsc_named_tensor *tensors, size_t n, const char *nam
     return false;
 }
 
-/* The tensors, whose names differ, are those of the file. */
-static gsc_status match(const char *path, const gsc_safetensors *file, const gsc_named_tensor *tensors, size_t n)
+/* Whether the file holds exactly these tensors. Their names are known to differ from each other. */
+static gsc_status match_tensors(const char *path, const gsc_safetensors *file, const gsc_named_tensor *tensors,
+                                size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const DLTensor *saved = gsc_safetensors_find(file, tensors[i].name);
@@ -124,16 +132,16 @@ static gsc_status match(const char *path, const gsc_safetensors *file, const gsc
     return GSC_OK;
 }
 
+/* What can be loaded into is what could be saved: the same checks. */
 static gsc_status check_tensors(const gsc_named_tensor *tensors, size_t n)
 {
     gsc__safetensors_plan plan;
-    gsc_status status = gsc__safetensors_plan_create(LOAD, tensors, n, NULL, 0, &plan);
-    if (status == GSC_OK)
-        gsc__safetensors_plan_free(&plan);
-    return status;
+    GSC_TRY(gsc__safetensors_plan_create(LOAD, tensors, n, NULL, 0, &plan));
+    gsc__safetensors_plan_free(&plan);
+    return GSC_OK;
 }
 
-static void copy(const gsc_safetensors *file, const gsc_named_tensor *tensors, size_t n)
+static void copy_elements(const gsc_safetensors *file, const gsc_named_tensor *tensors, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const DLTensor *saved = gsc_safetensors_find(file, tensors[i].name);
@@ -147,20 +155,19 @@ static void copy(const gsc_safetensors *file, const gsc_named_tensor *tensors, s
 static gsc_status read_model(loading *l, const char *path)
 {
     const gsc_checkpoint *into = l->into;
-    gsc_status status = check_tensors(into->tensors, into->tensor_count);
-    if (status == GSC_OK)
-        status = gsc__safetensors_open_mapping(path, &l->mappings[GSC_FILE_MODEL], &l->model);
-    return status == GSC_OK ? match(path, l->model, into->tensors, into->tensor_count) : status;
+    GSC_TRY(check_tensors(into->tensors, into->tensor_count));
+    GSC_TRY(gsc__safetensors_open_mapping(path, &l->mappings[GSC_FILE_MODEL], &l->model));
+    return match_tensors(path, l->model, into->tensors, into->tensor_count);
 }
 
 static gsc_status match_kinds(const char *path, const gsc_safetensors *file, const gsc__optim_tensors *optims)
 {
     for (size_t i = 0; i < optims->kind_count; i++) {
-        const gsc_metadata *own = &optims->kinds[i];
-        const char *saved = gsc_safetensors_metadata_find(file, own->key);
-        if (!saved || strcmp(saved, own->value) != 0)
-            return gsc_fail(GSC_ERR_VALUE, "%s: its \"%s\" is %s, but %s is to be loaded", path, own->key,
-                            saved ? saved : "missing", own->value);
+        const gsc_metadata *kind = &optims->kinds[i];
+        const char *saved = gsc_safetensors_metadata_find(file, kind->key);
+        if (!saved || strcmp(saved, kind->value) != 0)
+            return gsc_fail(GSC_ERR_VALUE, "%s: its \"%s\" is %s, but %s is to be loaded", path, kind->key,
+                            saved ? saved : "missing", kind->value);
     }
     return GSC_OK;
 }
@@ -169,32 +176,26 @@ static gsc_status read_optims(loading *l, const char *path)
 {
     const gsc_named_optim *optims = l->into->optims;
     size_t n = l->into->optim_count;
-    gsc_status status = gsc__optim_tensors_create(LOAD, optims, n, &l->optims);
-    if (status == GSC_OK)
-        status = check_tensors(l->optims.tensors, l->optims.count);
-    if (status == GSC_OK)
-        status = gsc__safetensors_open_mapping(path, &l->mappings[GSC_FILE_OPTIMIZER], &l->optimizer);
-    if (status == GSC_OK)
-        status = match_kinds(path, l->optimizer, &l->optims);
-    if (status == GSC_OK)
-        status = match(path, l->optimizer, l->optims.tensors, l->optims.count);
-    if (status != GSC_OK)
-        return status;
-    copy(l->optimizer, l->optims.tensors, l->optims.scalar_count); /* into memory of ours */
+    GSC_TRY(gsc__optim_tensors_create(LOAD, optims, n, &l->optims));
+    GSC_TRY(check_tensors(l->optims.tensors, l->optims.count));
+    GSC_TRY(gsc__safetensors_open_mapping(path, &l->mappings[GSC_FILE_OPTIMIZER], &l->optimizer));
+    GSC_TRY(match_kinds(path, l->optimizer, &l->optims));
+    GSC_TRY(match_tensors(path, l->optimizer, l->optims.tensors, l->optims.count));
+    copy_elements(l->optimizer, l->optims.tensors, l->optims.scalar_count); /* into l->optims: changes no optimizer */
     return gsc__optim_tensors_check(path, &l->optims, optims, n);
 }
 
 static gsc_status read_scalers(loading *l, const char *path)
 {
     const gsc__mapping *mapping = &l->mappings[GSC_FILE_SCALER];
-    l->states = calloc(l->into->scaler_count, sizeof *l->states);
-    if (!l->states)
+    l->scaler_states = calloc(l->into->scaler_count, sizeof *l->scaler_states);
+    if (!l->scaler_states)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
     return gsc__scalers_parse(path, mapping->data ? (const char *)mapping->data : "", mapping->size, l->into->scalers,
-                              l->into->scaler_count, l->states);
+                              l->into->scaler_count, l->scaler_states);
 }
 
-/* Into memory of free()'s. */
+/* The text is to be freed with free(). */
 static gsc_status print_run(const json_t *run, char **out)
 {
     size_t size;
@@ -204,60 +205,58 @@ static gsc_status print_run(const json_t *run, char **out)
 
 static gsc_status read_all(loading *l, const gsc__generation *generation)
 {
-    gsc_status status = open_files(l, generation);
-    if (status == GSC_OK)
-        status = check_present(l, generation);
-    if (status == GSC_OK && l->into->tensor_count > 0)
-        status = read_model(l, generation->paths[GSC_FILE_MODEL]);
-    if (status == GSC_OK && l->into->optim_count > 0)
-        status = read_optims(l, generation->paths[GSC_FILE_OPTIMIZER]);
-    if (status == GSC_OK && l->into->scaler_count > 0)
-        status = read_scalers(l, generation->paths[GSC_FILE_SCALER]);
-    return status == GSC_OK ? print_run(l->run, &l->run_text) : status;
+    GSC_TRY(open_files(l, generation));
+    GSC_TRY(check_present(l, generation));
+    if (l->into->tensor_count > 0)
+        GSC_TRY(read_model(l, generation->paths[GSC_FILE_MODEL]));
+    if (l->into->optim_count > 0)
+        GSC_TRY(read_optims(l, generation->paths[GSC_FILE_OPTIMIZER]));
+    if (l->into->scaler_count > 0)
+        GSC_TRY(read_scalers(l, generation->paths[GSC_FILE_SCALER]));
+    return print_run(l->run, &l->run_text);
 }
 
-/* Loads all of the states; after a failure every scaler has its own again, which `states` then holds. */
+/* Loads *state into the scaler and stores the scaler's old one in *state. */
+static gsc_status exchange_state(gsc_scaler *scaler, gsc_scaler_state *state)
+{
+    gsc_scaler_state old;
+    GSC_TRY(gsc_scaler_state_dict(scaler, &old));
+    GSC_TRY(gsc_scaler_load_state_dict(scaler, state));
+    *state = old;
+    return GSC_OK;
+}
+
+/* Loads all states or none: after a failure, the scalers before it get their old states back. */
 static gsc_status apply_scalers(const gsc_checkpoint *into, gsc_scaler_state *states)
 {
     gsc_status status = GSC_OK;
     size_t done = 0;
-    while (done < into->scaler_count && status == GSC_OK) {
-        gsc_scaler_state own;
-        status = gsc_scaler_state_dict(into->scalers[done].scaler, &own);
-        if (status == GSC_OK)
-            status = gsc_scaler_load_state_dict(into->scalers[done].scaler, &states[done]);
-        if (status == GSC_OK)
-            states[done++] = own;
-    }
-    while (status != GSC_OK && done > 0) {
-        done--;
+    while (done < into->scaler_count && (status = exchange_state(into->scalers[done].scaler, &states[done])) == GSC_OK)
+        done++;
+    while (status != GSC_OK && done-- > 0)
         gsc_scaler_load_state_dict(into->scalers[done].scaler, &states[done]);
-    }
     return status;
 }
 
 static gsc_status apply(const loading *l, const gsc__generation *generation)
 {
     const gsc_checkpoint *into = l->into;
-    gsc_status status = apply_scalers(into, l->states);
+    gsc_status status = apply_scalers(into, l->scaler_states);
     if (status != GSC_OK)
         return gsc_fail(status, "%s: %s", generation->paths[GSC_FILE_SCALER], gsc_last_error());
-    copy(l->model, into->tensors, into->tensor_count);
-    copy(l->optimizer, l->optims.tensors + l->optims.scalar_count, l->optims.count - l->optims.scalar_count);
+    copy_elements(l->model, into->tensors, into->tensor_count);
+    copy_elements(l->optimizer, l->optims.tensors + l->optims.scalar_count, l->optims.count - l->optims.scalar_count);
     gsc__optim_tensors_apply(&l->optims, into->optims, into->optim_count);
     return GSC_OK;
 }
 
 static gsc_status load(const char *dir, const gsc_checkpoint *into, char **run)
 {
-    gsc_status status = gsc__checkpoint_check(LOAD, dir, into);
+    GSC_TRY(gsc__checkpoint_check(LOAD, dir, into));
     gsc__generation generation;
-    if (status == GSC_OK)
-        status = gsc__generation_find(dir, &generation);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(gsc__generation_open(dir, &generation));
     loading l = {.into = into};
-    status = read_all(&l, &generation);
+    gsc_status status = read_all(&l, &generation);
     if (status == GSC_OK)
         status = apply(&l, &generation);
     if (status == GSC_OK && run) {
@@ -277,23 +276,26 @@ gsc_status gsc_checkpoint_load(const char *dir, const gsc_checkpoint *into, char
     return status;
 }
 
+static gsc_status read_run_text(const gsc__generation *generation, char **out)
+{
+    gsc__file_sum sums[GSC_FILES];
+    json_t *run;
+    char *text;
+    GSC_TRY(gsc__run_read(generation, &run, sums));
+    gsc_status status = print_run(run, &text);
+    json_decref(run);
+    if (status == GSC_OK)
+        *out = text;
+    return status;
+}
+
 static gsc_status read_run(const char *dir, char **run)
 {
     if (!dir || !run)
         return gsc_fail(GSC_ERR_VALUE, "gsc_checkpoint_read_run: %s is NULL", dir ? "run" : "dir");
     gsc__generation generation;
-    gsc_status status = gsc__generation_find(dir, &generation);
-    if (status != GSC_OK)
-        return status;
-    gsc__file_sum sums[GSC_FILES];
-    json_t *read = NULL;
-    char *text;
-    status = gsc__run_read(&generation, &read, sums);
-    if (status == GSC_OK)
-        status = print_run(read, &text);
-    if (status == GSC_OK)
-        *run = text;
-    json_decref(read);
+    GSC_TRY(gsc__generation_open(dir, &generation));
+    gsc_status status = read_run_text(&generation, run);
     gsc__generation_close(&generation);
     return status;
 }

@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_optim.c: optimizers as tensors: "lr" (float64, one a group), and of each parameter "0.weight.step" (int64)
- * and its states, "0.weight.exp_avg"; parameters without a name have their index. Where optimizers have names, all of
- * it begins with "name/". */
+/* optim.c: optimizers as tensors: "lr" (float64, one for each group), and for each parameter "0.weight.step" (int64)
+ * and its states, e.g. "0.weight.exp_avg". A parameter without a name has its index instead. With an optimizer's name,
+ * each key begins with "name/". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/checkpoint/checkpoint.h"
+#include "base/try.h"
+#include "train/checkpoint/optim.h"
 #include "train/optim/optim.h"
-#include "train/tensor/tensor.h"
 
-/* What is in a list of optimizers. */
 typedef struct totals {
     size_t groups, params, states;
 } totals;
 
-static totals count(const gsc_named_optim *optims, size_t n)
+static totals count_all(const gsc_named_optim *optims, size_t n)
 {
-    totals all = {0, 0, 0};
+    totals sum = {0, 0, 0};
     for (size_t o = 0; o < n; o++) {
         const gsc_optim *optim = optims[o].optim;
-        all.groups += gsc_optim_group_count(optim);
-        all.params += gsc_optim_param_count(optim);
+        sum.groups += gsc_optim_group_count(optim);
+        sum.params += gsc_optim_param_count(optim);
         for (size_t p = 0; p < gsc_optim_param_count(optim); p++)
             for (size_t s = 0; gsc_optim_state_name(optim, p, s); s++)
-                all.states++;
+                sum.states++;
     }
-    return all;
+    return sum;
 }
 
-/* "name/", parameter, ".", what. The parameter may be "". NULL: no memory. */
+/* "name/param.what"; without "name/" if name is NULL, without "param." if param is "". NULL: no memory. */
 static char *make_key(const char *name, const char *param, const char *what)
 {
     const char *slash = name ? "/" : "", *dot = param[0] ? "." : "";
@@ -49,7 +48,7 @@ static char *make_param_key(const gsc_named_optim *named, size_t param, const ch
     return make_key(named->name, name && name[0] ? name : index, what);
 }
 
-/* Takes over the key. */
+/* Takes the key over. false: it is NULL. */
 static bool add(gsc__optim_tensors *out, char *key, DLTensor *tensor)
 {
     if (key)
@@ -64,15 +63,15 @@ static bool add_scalar(gsc__optim_tensors *out, char *key, DLTensor scalar)
     return add(out, key, tensor);
 }
 
-static bool add_scalars(gsc__optim_tensors *out, const gsc_named_optim *named, double *rates, int64_t *groups,
+static bool add_scalars(gsc__optim_tensors *out, const gsc_named_optim *named, double *rates, int64_t *group_count,
                         int64_t *steps)
 {
     const DLDevice cpu = {kDLCPU, 0};
     const gsc_optim *optim = named->optim;
-    *groups = (int64_t)gsc_optim_group_count(optim);
+    *group_count = (int64_t)gsc_optim_group_count(optim);
     for (size_t g = 0; g < gsc_optim_group_count(optim); g++)
         rates[g] = gsc_optim_get_lr(optim, g);
-    const DLTensor lr = {.data = rates, .device = cpu, .ndim = 1, .dtype = GSC_FLOAT64, .shape = groups};
+    const DLTensor lr = {.data = rates, .device = cpu, .ndim = 1, .dtype = GSC_FLOAT64, .shape = group_count};
     bool done = add_scalar(out, make_key(named->name, "", "lr"), lr);
     for (size_t p = 0; done && p < gsc_optim_param_count(optim); p++) {
         steps[p] = gsc_optim_get_step_count(optim, p);
@@ -100,25 +99,25 @@ static bool add_kind(gsc__optim_tensors *out, const gsc_named_optim *named)
     return key != NULL;
 }
 
-static bool allocate(gsc__optim_tensors *out, size_t n, totals all)
+static bool allocate(gsc__optim_tensors *out, size_t n, totals sum)
 {
-    out->tensors = calloc(n + all.params + all.states + 1, sizeof *out->tensors);
+    out->tensors = calloc(n + sum.params + sum.states + 1, sizeof *out->tensors);
     out->kinds = calloc(n + 1, sizeof *out->kinds);
-    out->scalars = calloc(n + all.params + 1, sizeof *out->scalars);
-    out->rates = calloc(all.groups + 1, sizeof *out->rates);
-    out->steps = calloc(all.params + 1, sizeof *out->steps);
-    out->groups = calloc(n + 1, sizeof *out->groups);
-    return out->tensors && out->kinds && out->scalars && out->rates && out->steps && out->groups;
+    out->scalars = calloc(n + sum.params + 1, sizeof *out->scalars);
+    out->rates = calloc(sum.groups + 1, sizeof *out->rates);
+    out->steps = calloc(sum.params + 1, sizeof *out->steps);
+    out->group_counts = calloc(n + 1, sizeof *out->group_counts);
+    return out->tensors && out->kinds && out->scalars && out->rates && out->steps && out->group_counts;
 }
 
 gsc_status gsc__optim_tensors_create(const char *who, const gsc_named_optim *optims, size_t n, gsc__optim_tensors *out)
 {
     gsc__optim_tensors made = {0};
-    bool done = allocate(&made, n, count(optims, n));
+    bool done = allocate(&made, n, count_all(optims, n));
     double *rates = made.rates;
     int64_t *steps = made.steps;
     for (size_t o = 0; done && o < n; o++) {
-        done = add_kind(&made, &optims[o]) && add_scalars(&made, &optims[o], rates, &made.groups[o], steps);
+        done = add_kind(&made, &optims[o]) && add_scalars(&made, &optims[o], rates, &made.group_counts[o], steps);
         rates += gsc_optim_group_count(optims[o].optim);
         steps += gsc_optim_param_count(optims[o].optim);
     }
@@ -143,7 +142,7 @@ void gsc__optim_tensors_free(gsc__optim_tensors *tensors)
     free(tensors->scalars);
     free(tensors->rates);
     free(tensors->steps);
-    free(tensors->groups);
+    free(tensors->group_counts);
     *tensors = (gsc__optim_tensors){0};
 }
 
@@ -152,14 +151,13 @@ gsc_status gsc__optim_tensors_check(const char *who, const gsc__optim_tensors *t
 {
     const double *rate = tensors->rates;
     const int64_t *step = tensors->steps;
-    gsc_status status = GSC_OK;
     for (size_t o = 0; o < n; o++) {
-        for (size_t g = 0; g < gsc_optim_group_count(optims[o].optim) && status == GSC_OK; g++)
-            status = gsc__optim_check_lr(who, g, *rate++);
-        for (size_t p = 0; p < gsc_optim_param_count(optims[o].optim) && status == GSC_OK; p++)
-            status = gsc__optim_check_step_count(who, p, *step++);
+        for (size_t g = 0; g < gsc_optim_group_count(optims[o].optim); g++)
+            GSC_TRY(gsc__optim_check_lr(who, g, *rate++));
+        for (size_t p = 0; p < gsc_optim_param_count(optims[o].optim); p++)
+            GSC_TRY(gsc__optim_check_step_count(who, p, *step++));
     }
-    return status;
+    return GSC_OK;
 }
 
 void gsc__optim_tensors_apply(const gsc__optim_tensors *tensors, const gsc_named_optim *optims, size_t n)

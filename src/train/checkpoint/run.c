@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_run.c: run.json, which tells what belongs together:
+/* run.c: run.json, which lists the files of a checkpoint with their checksums:
  *
  *     { "format": "gradscaler-checkpoint", "version": 1,
  *       "files": { "model.safetensors": { "bytes": 123, "crc32": "89abcdef" }, … },
- *       "run": { … the caller's … },
+ *       "run": { … the caller's object … },
  *       "crc32": "01234567" }
  *
- * The last is of the object without it, compact and with sorted keys, so that it holds however the file is laid out. */
+ * The last checksum is of the object without it, printed compactly with sorted keys: the layout of the file does not
+ * matter. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-#include "train/checkpoint/checkpoint.h"
+#include "base/try.h"
+#include "train/checkpoint/run.h"
+#include "train/io/files.h"
 
 #define FORMAT "gradscaler-checkpoint"
 
-enum { VERSION = 1, MAX_SIZE = 100000000, SIZE_OF_SUMS = 4096 /* more than they take */ };
+#define KEY_FORMAT "format"
+#define KEY_VERSION "version"
+#define KEY_FILES "files"
+#define KEY_RUN "run"
+#define KEY_CRC "crc32"
+#define KEY_BYTES "bytes"
+
+enum { VERSION = 1, MAX_SIZE = 100000000, MAX_SIZE_OF_SUMS = 4096 };
 
 typedef struct crc_text {
     char text[9];
@@ -31,7 +41,7 @@ static crc_text print_crc(uint32_t crc)
 }
 
 /* false: no memory. */
-static bool sum_object(const json_t *object, crc_text *out)
+static bool checksum_object(const json_t *object, crc_text *out)
 {
     size_t size;
     char *text = gsc__json_print(object, JSON_COMPACT | JSON_SORT_KEYS | GSC_JSON_REALS, &size);
@@ -48,7 +58,8 @@ static json_t *describe_files(const gsc__file_sum sums[GSC_FILES])
     for (size_t i = 0; files && i < GSC_FILES; i++) {
         if (!sums[i].present)
             continue;
-        json_t *sum = json_pack("{s:I, s:s}", "bytes", (json_int_t)sums[i].size, "crc32", print_crc(sums[i].crc).text);
+        json_t *sum =
+            json_pack("{s:I, s:s}", KEY_BYTES, (json_int_t)sums[i].size, KEY_CRC, print_crc(sums[i].crc).text);
         if (json_object_set_new(files, gsc__checkpoint_files[i], sum) != 0) {
             json_decref(files);
             return NULL;
@@ -62,10 +73,10 @@ char *gsc__run_print(json_t *run, const gsc__file_sum sums[GSC_FILES], size_t *s
     char *text = NULL;
     crc_text crc;
     json_t *root = json_object();
-    if (root && json_object_set_new(root, "format", json_string(FORMAT)) == 0 &&
-        json_object_set_new(root, "version", json_integer(VERSION)) == 0 &&
-        json_object_set_new(root, "files", describe_files(sums)) == 0 && json_object_set(root, "run", run) == 0 &&
-        sum_object(root, &crc) && json_object_set_new(root, "crc32", json_string(crc.text)) == 0)
+    if (root && json_object_set_new(root, KEY_FORMAT, json_string(FORMAT)) == 0 &&
+        json_object_set_new(root, KEY_VERSION, json_integer(VERSION)) == 0 &&
+        json_object_set_new(root, KEY_FILES, describe_files(sums)) == 0 && json_object_set(root, KEY_RUN, run) == 0 &&
+        checksum_object(root, &crc) && json_object_set_new(root, KEY_CRC, json_string(crc.text)) == 0)
         text = gsc__json_print(root, JSON_INDENT(2) | GSC_JSON_REALS, size);
     json_decref(root);
     return text;
@@ -78,41 +89,41 @@ gsc_status gsc__run_check(const char *who, json_t *run)
     char *text = gsc__run_print(run, none, &size);
     if (!text)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", who);
-    json_t *again = NULL;
+    json_t *parsed = NULL;
     gsc_status status =
-        size > MAX_SIZE - SIZE_OF_SUMS
+        size > MAX_SIZE - MAX_SIZE_OF_SUMS
             ? gsc_fail(GSC_ERR_VALUE, "%s: has %zu bytes, allowed are about %d", who, size, (int)MAX_SIZE)
-            : gsc__json_parse(who, text, size, &again);
-    json_decref(again);
+            : gsc__json_parse(who, text, size, &parsed);
+    json_decref(parsed);
     free(text);
     return status;
 }
 
 static gsc_status verify_crc(const char *path, json_t *root)
 {
-    const char *told = json_string_value(json_object_get(root, "crc32"));
-    crc_text crc, found = {""};
-    if (told)
-        snprintf(found.text, sizeof found.text, "%s", told);
-    bool whole = told && strlen(told) == strlen(found.text);
-    json_object_del(root, "crc32");
-    if (!sum_object(root, &crc))
+    json_t *stored = json_incref(json_object_get(root, KEY_CRC));
+    json_object_del(root, KEY_CRC);
+    crc_text crc;
+    const bool has_memory = checksum_object(root, &crc);
+    const bool is_equal = has_memory && json_is_string(stored) && strcmp(json_string_value(stored), crc.text) == 0;
+    json_decref(stored);
+    if (!has_memory)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", path);
-    if (!whole || strcmp(found.text, crc.text) != 0)
-        return gsc_fail(GSC_ERR_VALUE, "%s: was damaged or edited: its content does not have the checksum \"crc32\"",
-                        path);
+    if (!is_equal)
+        return gsc_fail(GSC_ERR_VALUE,
+                        "%s: was damaged or edited: its content does not have the checksum \"" KEY_CRC "\"", path);
     return GSC_OK;
 }
 
 static gsc_status verify_format(const char *path, const json_t *root)
 {
-    const char *format = json_string_value(json_object_get(root, "format"));
-    json_int_t version = json_integer_value(json_object_get(root, "version"));
+    const char *format = json_string_value(json_object_get(root, KEY_FORMAT));
+    json_int_t version = json_integer_value(json_object_get(root, KEY_VERSION));
     if (!format || strcmp(format, FORMAT) != 0)
-        return gsc_fail(GSC_ERR_VALUE, "%s: is not the run.json of a checkpoint: \"format\" is not \"%s\"", path,
-                        FORMAT);
+        return gsc_fail(GSC_ERR_VALUE,
+                        "%s: is not the run.json of a checkpoint: \"" KEY_FORMAT "\" is not \"" FORMAT "\"", path);
     if (version != VERSION)
-        return gsc_fail(GSC_ERR_VALUE, "%s: \"version\" is %lld, this library reads %d; use a newer one", path,
+        return gsc_fail(GSC_ERR_VALUE, "%s: \"" KEY_VERSION "\" is %lld, this library reads %d; use a newer one", path,
                         (long long)version, (int)VERSION);
     return GSC_OK;
 }
@@ -121,14 +132,14 @@ static gsc_status read_sums(const char *path, const json_t *files, gsc__file_sum
 {
     for (size_t i = 0; i < GSC_FILES; i++) {
         const json_t *entry = json_object_get(files, gsc__checkpoint_files[i]);
-        const char *crc = json_string_value(json_object_get(entry, "crc32"));
-        const json_t *bytes = json_object_get(entry, "bytes");
+        const char *crc = json_string_value(json_object_get(entry, KEY_CRC));
+        const json_t *bytes = json_object_get(entry, KEY_BYTES);
         sums[i] = (gsc__file_sum){.present = entry != NULL};
         if (!entry)
             continue;
         if (!crc || !json_is_integer(bytes))
-            return gsc_fail(GSC_ERR_VALUE, "%s: \"files\": \"%s\" lacks \"bytes\" or \"crc32\"", path,
-                            gsc__checkpoint_files[i]);
+            return gsc_fail(GSC_ERR_VALUE, "%s: \"" KEY_FILES "\": \"%s\" lacks \"" KEY_BYTES "\" or \"" KEY_CRC "\"",
+                            path, gsc__checkpoint_files[i]);
         sums[i].size = (uint64_t)json_integer_value(bytes);
         sums[i].crc = (uint32_t)strtoul(crc, NULL, 16);
     }
@@ -137,16 +148,25 @@ static gsc_status read_sums(const char *path, const json_t *files, gsc__file_sum
 
 static gsc_status read_root(const char *path, json_t *root, json_t **run, gsc__file_sum sums[GSC_FILES])
 {
-    gsc_status status = verify_format(path, root);
-    if (status == GSC_OK)
-        status = verify_crc(path, root);
-    if (status == GSC_OK)
-        status = read_sums(path, json_object_get(root, "files"), sums);
-    json_t *own = json_object_get(root, "run");
-    if (status == GSC_OK && !json_is_object(own))
-        status = gsc_fail(GSC_ERR_VALUE, "%s: \"run\" is %s, it must be an object", path, gsc__json_type(own));
-    if (status == GSC_OK)
-        *run = json_incref(own);
+    GSC_TRY(verify_format(path, root));
+    GSC_TRY(verify_crc(path, root));
+    GSC_TRY(read_sums(path, json_object_get(root, KEY_FILES), sums));
+    json_t *found = json_object_get(root, KEY_RUN);
+    if (!json_is_object(found))
+        return gsc_fail(GSC_ERR_VALUE, "%s: \"" KEY_RUN "\" is %s, it must be an object", path, gsc__json_type(found));
+    *run = json_incref(found);
+    return GSC_OK;
+}
+
+static gsc_status read_text(const char *path, const char *text, size_t size, json_t **run,
+                            gsc__file_sum sums[GSC_FILES])
+{
+    if (size > MAX_SIZE)
+        return gsc_fail(GSC_ERR_VALUE, "%s: has %zu bytes, allowed are %d", path, size, (int)MAX_SIZE);
+    json_t *root;
+    GSC_TRY(gsc__json_parse(path, text, size, &root));
+    gsc_status status = read_root(path, root, run, sums);
+    json_decref(root);
     return status;
 }
 
@@ -157,14 +177,7 @@ gsc_status gsc__run_read(const gsc__generation *generation, json_t **run, gsc__f
     gsc_status status = gsc__mapping_open(generation->folder, gsc__checkpoint_files[GSC_FILE_RUN], path, &mapping);
     if (status != GSC_OK)
         return gsc_fail(status, "%s; without it there is no checkpoint", gsc_last_error());
-    json_t *root = NULL;
-    if (mapping.size > MAX_SIZE)
-        status = gsc_fail(GSC_ERR_VALUE, "%s: has %zu bytes, allowed are %d", path, mapping.size, (int)MAX_SIZE);
-    else
-        status = gsc__json_parse(path, mapping.data ? (const char *)mapping.data : "", mapping.size, &root);
-    if (status == GSC_OK)
-        status = read_root(path, root, run, sums);
-    json_decref(root);
+    status = read_text(path, mapping.data ? (const char *)mapping.data : "", mapping.size, run, sums);
     gsc__mapping_close(&mapping);
     return status;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_scaler.c: scaler.json: a scaler's state dict, or an object of those of several by name. */
+/* scaler.c: scaler.json: the state dict of one scaler, or an object with those of several under their names. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "gradscaler/state_json.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/scaler.h"
+#include "train/io/json.h"
 
 static char *print_state(const gsc_scaler *scaler)
 {
@@ -12,7 +14,7 @@ static char *print_state(const gsc_scaler *scaler)
     return gsc_scaler_state_dict(scaler, &state) == GSC_OK ? gsc_scaler_state_to_json(&state) : NULL;
 }
 
-/* Adds a state to the object; gives a message on failure. */
+/* false with a message on failure. */
 static bool add_state(json_t *object, const gsc_named_scaler *named)
 {
     char *text = print_state(named->scaler);
@@ -60,27 +62,23 @@ static gsc_status parse_states(const char *path, const json_t *root, const gsc_n
 {
     if (n == 1)
         return parse_state(path, root, &states[0]);
-    gsc_status status = GSC_OK;
-    for (size_t i = 0; i < n && status == GSC_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         const json_t *value = json_object_get(root, scalers[i].name);
         if (!value)
             return gsc_fail(GSC_ERR_VALUE, "%s: holds no scaler \"%s\"", path, scalers[i].name);
-        status = parse_state(path, value, &states[i]);
+        GSC_TRY(parse_state(path, value, &states[i]));
     }
-    if (status == GSC_OK && json_object_size(root) != n)
-        status =
-            gsc_fail(GSC_ERR_VALUE, "%s: holds %zu scalers, %zu are to be loaded", path, json_object_size(root), n);
-    return status;
+    if (json_object_size(root) != n)
+        return gsc_fail(GSC_ERR_VALUE, "%s: holds %zu scalers, %zu are to be loaded", path, json_object_size(root), n);
+    return GSC_OK;
 }
 
 gsc_status gsc__scalers_parse(const char *path, const char *text, size_t size, const gsc_named_scaler *scalers,
                               size_t n, gsc_scaler_state *states)
 {
     json_t *root;
-    gsc_status status = gsc__json_parse(path, text, size, &root);
-    if (status != GSC_OK)
-        return status;
-    status = parse_states(path, root, scalers, n, states);
+    GSC_TRY(gsc__json_parse(path, text, size, &root));
+    gsc_status status = parse_states(path, root, scalers, n, states);
     json_decref(root);
     return status;
 }

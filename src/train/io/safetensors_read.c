@@ -9,7 +9,6 @@
 #include "train/io/json.h"
 #include "train/io/safetensors_format.h"
 #include "train/io/safetensors_read.h"
-#include "train/tensor/tensor.h"
 
 typedef struct entry {
     const char *name;

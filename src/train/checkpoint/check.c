@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/checkpoint/checkpoint.h"
+/* check.c: checks the lists that callers give. */
+#include "train/checkpoint/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-const char *const gsc__checkpoint_files[GSC_FILES] = {"model.safetensors", "optimizer.safetensors", "scaler.json",
-                                                      "run.json"};
+#include "base/reserved.h"
+#include "base/try.h"
+#include "train/io/json.h"
 
-/* One list of named things, whatever they are. */
+/* The list of optimizers or of scalers. */
 typedef struct named_list {
     const char *field;
     const void *items;
@@ -40,42 +42,38 @@ static gsc_status check_name(const char *function, const named_list *list, size_
         return GSC_OK;
     char what[64];
     snprintf(what, sizeof what, "%s[%zu].name", list->field, index);
-    gsc_status status = gsc__json_check_text(function, what, name);
+    GSC_TRY(gsc__json_check_text(function, what, name)); /* refuses NULL */
     if (name && name[0] == '\0')
-        status = gsc_fail(GSC_ERR_VALUE, "%s: %s is empty", function, what);
-    for (size_t other = 0; name && other < index && status == GSC_OK; other++) /* the check has refused NULL */
+        return gsc_fail(GSC_ERR_VALUE, "%s: %s is empty", function, what);
+    for (size_t other = 0; name && other < index; other++)
         if (strcmp(name, list->name(list->items, other)) == 0)
-            status = gsc_fail(GSC_ERR_VALUE, "%s: %s is \"%s\", as is %s[%zu].name; give each another", function, what,
-                              name, list->field, other);
-    return status;
+            return gsc_fail(GSC_ERR_VALUE, "%s: %s is \"%s\", and so is %s[%zu].name; give them different names",
+                            function, what, name, list->field, other);
+    return GSC_OK;
 }
 
 static gsc_status check_list(const char *function, const named_list *list)
 {
     if (list->count > 0 && !list->items)
         return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL, but there are %zu of them", function, list->field, list->count);
-    gsc_status status = GSC_OK;
-    for (size_t i = 0; i < list->count && status == GSC_OK; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         if (!list->object(list->items, i))
             return gsc_fail(GSC_ERR_VALUE, "%s: entry %zu of %s is NULL", function, i, list->field);
-        status = check_name(function, list, i);
+        GSC_TRY(check_name(function, list, i));
     }
-    return status;
+    return GSC_OK;
 }
 
 gsc_status gsc__checkpoint_check(const char *function, const char *dir, const gsc_checkpoint *checkpoint)
 {
     if (!dir || !checkpoint)
         return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", function, dir ? "checkpoint" : "dir");
-    for (size_t i = 0; i < sizeof checkpoint->reserved / sizeof checkpoint->reserved[0]; i++)
-        if (checkpoint->reserved[i])
-            return gsc_fail(GSC_ERR_VALUE, "%s: checkpoint->reserved[%zu] is not zero; zero-initialise the struct",
-                            function, i);
+    GSC_TRY(GSC_CHECK_RESERVED(checkpoint, function, "checkpoint"));
     if (checkpoint->tensor_count > 0 && !checkpoint->tensors)
         return gsc_fail(GSC_ERR_VALUE, "%s: tensors is NULL, but there are %zu of them", function,
                         checkpoint->tensor_count);
-    const named_list lists[] = {{"optims", checkpoint->optims, checkpoint->optim_count, optim_name, optim_object},
-                                {"scalers", checkpoint->scalers, checkpoint->scaler_count, scaler_name, scaler_object}};
-    gsc_status status = check_list(function, &lists[0]);
-    return status == GSC_OK ? check_list(function, &lists[1]) : status;
+    const named_list optims = {"optims", checkpoint->optims, checkpoint->optim_count, optim_name, optim_object};
+    const named_list scalers = {"scalers", checkpoint->scalers, checkpoint->scaler_count, scaler_name, scaler_object};
+    GSC_TRY(check_list(function, &optims));
+    return check_list(function, &scalers);
 }
