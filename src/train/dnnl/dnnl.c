@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* RTLD_DEFAULT */
+/* dnnl.c: matrix products through oneDNN. */
+#define _POSIX_C_SOURCE 200809L /* sigset_t of guard.h */
 #include "train/dnnl/dnnl.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <oneapi/dnnl/dnnl.h>
+
+#include "train/dnnl/guard.h"
 
 /* Operands: A, B, bias, C, and oneDNN's own scratch memory. */
 enum { SRC, WEIGHTS, BIAS, DST, SCRATCHPAD, ARGS };
@@ -22,58 +22,6 @@ struct gsc__dnnl_matmul {
     bool optimised;
 };
 
-/* oneDNN is mostly built with OpenMP, whose threads would compete with the library's own, know nothing of
- * gsc_set_num_threads, and not survive a fork. So products are split by the library, and oneDNN is held to the calling
- * thread. It has no setting for that but OpenMP's, and which runtime it brought along, if any, shows at run time. */
-static struct {
-    int (*get_max_threads)(void);
-    void (*set_num_threads)(int);
-} openmp;
-
-static pthread_once_t openmp_found = PTHREAD_ONCE_INIT;
-
-static void find_openmp(void)
-{
-    void *get = dlsym(RTLD_DEFAULT, "omp_get_max_threads"), *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-    if (!get || !set)
-        return;
-    memcpy(&openmp.get_max_threads, &get, sizeof get); /* as POSIX has it: ISO C knows no such conversion */
-    memcpy(&openmp.set_num_threads, &set, sizeof set);
-}
-
-/* Around making primitives, which remember the number of threads, and around running them. Returns what release takes.
- */
-static int hold_openmp(void)
-{
-    pthread_once(&openmp_found, find_openmp);
-    int threads = openmp.get_max_threads ? openmp.get_max_threads() : 1;
-    if (threads > 1)
-        openmp.set_num_threads(1);
-    return threads;
-}
-
-static void release_openmp(int threads)
-{
-    if (threads > 1)
-        openmp.set_num_threads(threads);
-}
-
-/* oneDNN's code for x86-64 may use the stack pointer as a pointer into the heap: a signal's handler that runs meanwhile
- * destroys what lies there (issue 4845 of uxlfoundation/oneDNN; mended in 3.11.2). So signals wait for the product's
- * end or are taken by another thread, but for those that the thread itself causes. Returns what release takes. */
-static sigset_t hold_signals(void)
-{
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    sigset_t held, before;
-    sigfillset(&held);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        sigdelset(&held, own[i]);
-    pthread_sigmask(SIG_BLOCK, &held, &before);
-    return before;
-}
-
-static void release_signals(sigset_t before) { pthread_sigmask(SIG_SETMASK, &before, NULL); }
-
 static gsc_status fail(const char *what, dnnl_status_t status)
 {
     return gsc_fail(status == dnnl_out_of_memory ? GSC_ERR_MEMORY : GSC_ERR_UNSUPPORTED,
@@ -81,8 +29,8 @@ static gsc_status fail(const char *what, dnnl_status_t status)
                     (int)status);
 }
 
-/* What differs between version 2 and 3: a memory descriptor is a struct or an opaque object, and a primitive
- * descriptor is made from an operation descriptor or at once. */
+/* Versions 2 and 3 differ in two places. A memory descriptor is a struct in 2 and an opaque object in 3. A primitive
+ * descriptor is made from an operation descriptor in 2 and directly in 3. */
 #if DNNL_VERSION_MAJOR >= 3
 
 typedef dnnl_memory_desc_t memory_desc;
@@ -208,7 +156,7 @@ static gsc_status make_matmul(gsc__dnnl_matmul *matmul, const gsc__gemm *gemm, d
     dnnl_status_t status = make_operand_descs(gemm, desc, &made);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_create(&attr);
-    /* With scratch memory of our own, the primitive keeps no state: several threads may run it. */
+    /* With scratch memory from the caller the primitive keeps no state, so several threads may run it. */
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success)
@@ -222,14 +170,14 @@ static gsc_status make_matmul(gsc__dnnl_matmul *matmul, const gsc__gemm *gemm, d
     return fail("creating a matrix product", status);
 }
 
-static bool same(const gsc__gemm *a, const gsc__gemm *b)
+static bool equal(const gsc__gemm *a, const gsc__gemm *b)
 {
     return a->kind == b->kind && a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b &&
            a->has_bias == b->has_bias && a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda &&
            a->ldb == b->ldb && a->ldc == b->ldc;
 }
 
-/* A free place, or that of the one not used for the longest time. */
+/* A free entry, or the least recently used one. */
 static gsc__dnnl_matmul *make_room(gsc__dnnl *dnnl)
 {
     if (dnnl->count < GSC_DNNL_MATMULS)
@@ -247,17 +195,17 @@ const gsc__dnnl_matmul *gsc__dnnl_find(gsc__dnnl *dnnl, const gsc__gemm *gemm)
     dnnl->clock++;
     for (int i = 0; i < dnnl->count; i++) {
         gsc__dnnl_matmul *matmul = &dnnl->matmuls[i];
-        if (matmul->used > 0 && same(&matmul->gemm, gemm)) {
+        if (matmul->used > 0 && equal(&matmul->gemm, gemm)) {
             matmul->used = dnnl->clock;
             return matmul;
         }
     }
     gsc__dnnl_matmul *matmul = make_room(dnnl);
-    int threads = hold_openmp();
+    int threads = gsc__hold_openmp();
     gsc_status status = make_matmul(matmul, gemm, dnnl->engine);
-    release_openmp(threads);
+    gsc__release_openmp(threads);
     if (status != GSC_OK)
-        return NULL; /* its place stays empty: used is 0 */
+        return NULL; /* the entry stays empty: used is 0 */
     matmul->used = dnnl->clock;
     return matmul;
 }
@@ -300,10 +248,10 @@ gsc_status gsc__dnnl_run(const gsc__dnnl *dnnl, const gsc__dnnl_matmul *matmul, 
         return fail("finding a matrix product for this processor", dnnl_unimplemented);
     /* oneDNN takes inputs by plain pointers and does not write to them. */
     void *handles[ARGS] = {(void *)(uintptr_t)a, (void *)(uintptr_t)b, (void *)(uintptr_t)bias, c, scratch};
-    int threads = hold_openmp();
-    sigset_t signals = hold_signals();
+    int threads = gsc__hold_openmp();
+    sigset_t signals = gsc__hold_signals();
     dnnl_status_t status = execute(dnnl, matmul, handles);
-    release_signals(signals);
-    release_openmp(threads);
+    gsc__release_signals(signals);
+    gsc__release_openmp(threads);
     return status == dnnl_success ? GSC_OK : fail("a matrix product", status);
 }

@@ -3,10 +3,15 @@
 #ifndef GSC_TRAIN_DNNL_DNNL_H
 #define GSC_TRAIN_DNNL_DNNL_H
 
-#include "train/tensor/tensor.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-/* C [m, n] = A [m, k] times B [k, n], plus bias [n] to each row; all of one dtype. Rows of what is stored start lda,
- * ldb, ldc elements apart; a transposed operand is stored the other way round ([k, m], [n, k]). m, n, k > 0. */
+#include "base/dtype_kind.h"
+#include "gradscaler/status.h"
+
+/* C [m, n] = A [m, k] times B [k, n], plus bias [n] to each row; all of one dtype. lda, ldb and ldc are the distances
+ * between the starts of two stored rows, in elements. A transposed operand is stored as [k, m] or [n, k]. m, n, k > 0.
+ */
 typedef struct gsc__gemm {
     gsc__kind kind; /* float32, bfloat16 or float16 */
     bool transpose_a, transpose_b, has_bias;
@@ -16,10 +21,10 @@ typedef struct gsc__gemm {
 
 typedef struct gsc__dnnl_matmul gsc__dnnl_matmul;
 
-/* oneDNN's objects of one tape, which belongs to one thread at a time. All zero until gsc__dnnl_init. */
+/* The oneDNN objects of a tape, which belongs to one thread at a time. All zero until gsc__dnnl_init. */
 typedef struct gsc__dnnl {
     void *engine;
-    gsc__dnnl_matmul *matmuls; /* those used of late, GSC_DNNL_MATMULS at most */
+    gsc__dnnl_matmul *matmuls; /* the most recently used ones, GSC_DNNL_MATMULS at most */
     int count;
     uint64_t clock;
 } gsc__dnnl;
@@ -29,10 +34,10 @@ enum { GSC_DNNL_MATMULS = 64 };
 gsc_status gsc__dnnl_init(gsc__dnnl *dnnl);
 void gsc__dnnl_free(gsc__dnnl *dnnl);
 
-/* The primitive for this product, made when it is first asked for. NULL with a message on failure. Those found by the
- * latest GSC_DNNL_MATMULS calls stay valid. */
+/* The primitive for this product, made at the first call for it. NULL with a message on failure. A primitive stays
+ * valid during the next GSC_DNNL_MATMULS - 1 calls. */
 const gsc__dnnl_matmul *gsc__dnnl_find(gsc__dnnl *dnnl, const gsc__gemm *gemm);
-/* Whether oneDNN has it for this dtype and processor, and not as its plain reference loop. */
+/* Whether oneDNN has fast code for it on this processor, not its reference loops alone. */
 bool gsc__dnnl_is_optimised(const gsc__dnnl_matmul *matmul);
 /* Bytes of scratch memory that one run needs. */
 size_t gsc__dnnl_scratch_bytes(const gsc__dnnl_matmul *matmul);
