@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* dataset.c: data sets in memory: MNIST's files, or rows of floats. */
 #define _POSIX_C_SOURCE 200809L /* access */
 #include "train/data/dataset.h"
 
@@ -8,32 +9,28 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/try.h"
+
 static gsc_status out_of_memory(const char *function)
 {
     return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", function);
 }
 
-/* Reads dir/<prefix><suffix>, or that name with .gz; *used is the name that was read. */
-static gsc_status read_either(const char *dir, const char *prefix, const char *suffix, gsc_idx *idx, char **used)
+/* *out: the path of dir/<prefix><suffix>, or of that file with .gz, to be freed with free() also on failure. */
+static gsc_status find_file(const char *dir, const char *prefix, const char *suffix, char **out)
 {
     size_t size = strlen(dir) + strlen(prefix) + strlen(suffix) + sizeof "/.gz";
-    char *path = malloc(size);
+    char *path = *out = malloc(size);
     if (!path)
         return out_of_memory("gsc_dataset_mnist");
     snprintf(path, size, "%s/%s%s", dir, prefix, suffix);
-    if (access(path, F_OK) != 0)
-        snprintf(path, size, "%s/%s%s.gz", dir, prefix, suffix);
-    gsc_status status;
-    if (access(path, F_OK) != 0)
-        status = gsc_fail(GSC_ERR_IO, "%s: holds neither %s%s nor %s%s.gz: %s", dir, prefix, suffix, prefix, suffix,
-                          strerror(errno));
-    else
-        status = gsc_idx_read(path, idx);
-    if (status == GSC_OK)
-        *used = path;
-    else
-        free(path);
-    return status;
+    if (access(path, F_OK) == 0)
+        return GSC_OK;
+    snprintf(path, size, "%s/%s%s.gz", dir, prefix, suffix);
+    if (access(path, F_OK) == 0)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_IO, "%s: holds neither %s%s nor %s%s.gz: %s", dir, prefix, suffix, prefix, suffix,
+                    strerror(errno));
 }
 
 static gsc_status check_images(const char *path, const gsc_idx *images)
@@ -52,7 +49,7 @@ static gsc_status check_labels(const char *path, const gsc_idx *labels, int64_t 
     if (labels->ndim != 1)
         return gsc_fail(GSC_ERR_VALUE, "%s: has %d dimensions, expected 1", path, (int)labels->ndim);
     if (labels->shape[0] != images)
-        return gsc_fail(GSC_ERR_VALUE, "%s: holds %lld labels, expected %lld as there are images", path,
+        return gsc_fail(GSC_ERR_VALUE, "%s: holds %lld labels, expected %lld, one for each image", path,
                         (long long)labels->shape[0], (long long)images);
     for (size_t i = 0; i < labels->count; i++)
         if (labels->data[i] >= classes)
@@ -61,19 +58,34 @@ static gsc_status check_labels(const char *path, const gsc_idx *labels, int64_t 
     return GSC_OK;
 }
 
+static gsc_status read_images(const char *dir, const char *prefix, gsc_idx *images)
+{
+    char *path;
+    gsc_status status = find_file(dir, prefix, "-images-idx3-ubyte", &path);
+    if (status == GSC_OK)
+        status = gsc_idx_read(path, images);
+    if (status == GSC_OK)
+        status = check_images(path, images);
+    free(path);
+    return status;
+}
+
+static gsc_status read_labels(const char *dir, const char *prefix, int64_t images, int64_t classes, gsc_idx *labels)
+{
+    char *path;
+    gsc_status status = find_file(dir, prefix, "-labels-idx1-ubyte", &path);
+    if (status == GSC_OK)
+        status = gsc_idx_read(path, labels);
+    if (status == GSC_OK)
+        status = check_labels(path, labels, images, classes);
+    free(path);
+    return status;
+}
+
 static gsc_status read_mnist(const char *dir, const char *prefix, int64_t classes, gsc_idx *images, gsc_idx *labels)
 {
-    char *images_path = NULL, *labels_path = NULL;
-    gsc_status status = read_either(dir, prefix, "-images-idx3-ubyte", images, &images_path);
-    if (status == GSC_OK)
-        status = check_images(images_path, images);
-    if (status == GSC_OK)
-        status = read_either(dir, prefix, "-labels-idx1-ubyte", labels, &labels_path);
-    if (status == GSC_OK)
-        status = check_labels(labels_path, labels, images->shape[0], classes);
-    free(images_path);
-    free(labels_path);
-    return status;
+    GSC_TRY(read_images(dir, prefix, images));
+    return read_labels(dir, prefix, images->shape[0], classes, labels);
 }
 
 gsc_status gsc_dataset_mnist(const char *dir, const char *prefix, int64_t classes, gsc_dataset **out)
@@ -101,6 +113,7 @@ gsc_status gsc_dataset_mnist(const char *dir, const char *prefix, int64_t classe
     return GSC_OK;
 }
 
+/* NULL: no memory. */
 static float *copy_rows(const float *rows, size_t count, size_t width)
 {
     if (width > SIZE_MAX / sizeof *rows / count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c: batches of a data set. One thread fills them: 128 images of 28 x 28 take about 0.1 ms, little next to a
+/* loader.c: batches of a data set. One thread fills them: 128 images of 28 x 28 take about 0.1 ms, far less than a
  * training step. */
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/fpenv.h"
 #include "train/data/dataset.h"
 
-/* Apart from the streams that users take. */
+/* The upper half of gsc_random's streams is kept for shuffling; users take the lower ones. */
 #define SHUFFLE_STREAMS (UINT64_C(1) << 63)
 
 struct gsc_loader {
@@ -16,14 +16,14 @@ struct gsc_loader {
     uint64_t seed;
     int64_t *order; /* NULL: not shuffled */
     uint64_t epoch;
-    size_t position; /* in examples */
+    size_t position; /* in examples of the epoch */
     float *x_data;
     void *y_data; /* int64 labels or float32 targets */
     int64_t x_shape[2], y_shape[2];
     DLTensor x, y;
 };
 
-/* Aligned for whole vectors. NULL where rows * row_bytes overflows, too. */
+/* Aligned for whole vectors. NULL: no memory, or rows * row_bytes overflows. */
 static void *allocate_rows(size_t rows, size_t row_bytes)
 {
     enum { ALIGNMENT = 64 };
@@ -157,8 +157,8 @@ size_t gsc_loader_next(gsc_loader *loader, const DLTensor **x, const DLTensor **
     size_t n = left < loader->batch ? left : loader->batch;
     gsc__fpenv caller = gsc__fpenv_enter();
     for (size_t row = 0; row < n; row++) {
-        size_t place = loader->position + row;
-        size_t example = loader->order ? (size_t)loader->order[place] : place;
+        size_t index = loader->position + row;
+        size_t example = loader->order ? (size_t)loader->order[index] : index;
         if (loader->dataset->targets > 0)
             copy_regression(loader, row, example);
         else
