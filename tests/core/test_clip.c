@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rule 14: the total norm and clipping by it, through the scaler. */
-#include <float.h>
 
 #include "rig.h"
 
@@ -226,6 +225,74 @@ static void test_sums_are_in_double(void **state)
     rig_stop(&r);
 }
 
+/* case 21 */
+static void test_overflow_is_of_elements_not_of_the_norm(void **state)
+{
+    (void)state;
+    static const float gradients[] = {300, 1e20f, 3e38f, 1e-25f, 1e-40f};
+    for (size_t i = 0; i < sizeof gradients / sizeof *gradients; i++) {
+        rig r;
+        rig_start(&r, 1);
+        r.grad = gradients[i];
+        double norm;
+        assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 1, 2, &norm));
+        assert_exact(norm, (double)gradients[i]);
+        assert_false(gsc_scaler_found_inf(r.scaler, &r.optimizer.base));
+        assert_float_equal(r.grad, gradients[i] > 1 ? 1 : gradients[i], 1e-6);
+        rig_stop(&r);
+    }
+    uint16_t half = to_fp16(300);
+    gsc_scaler_options options = options_of(1, 2);
+    options.allow_fp16_grads = true;
+    gsc_scaler *scaler = new_scaler(&options);
+    fake_optimizer optimizer;
+    fake_init(&optimizer);
+    fake_add(&optimizer, GSC_FLOAT16, NULL, &half, 1, "half");
+    assert_ok(gsc_scaler_clip_grad_norm(scaler, &optimizer.base, 1, 2, NULL));
+    assert_exact(from_fp16(half), 1);
+    gsc_scaler_destroy(scaler);
+}
+
+/* case 61 */
+static void test_clip_unscales_first(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 65536);
+    float second = 4 * 65536;
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, &second, 1, "second");
+    r.grad = 3 * 65536;
+    double norm;
+    assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 1, 2, &norm));
+    assert_exact(norm, 5);
+    assert_float_equal(r.grad, 0.6, 1e-6);
+    assert_float_equal(second, 0.8, 1e-6);
+    rig_stop(&r);
+}
+
+/* case 64 */
+static void test_norms_do_not_follow_the_scale(void **state)
+{
+    (void)state;
+    for (int fused = 0; fused < 2; fused++) {
+        gsc_scaler_options options = options_of(8, 1);
+        rig r;
+        rig_start_with(&r, &options);
+        r.optimizer.base.step_scaled = fused != 0 ? fake_step_scaled : NULL;
+        for (int i = 0; i < 10; i++) { /* constant true gradient, the scale doubles each time */
+            gsc_step_args args = {.clip_norm = 100};
+            gsc_step_result result;
+            r.grad = (float)(3 * gsc_scaler_get_scale(r.scaler));
+            assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, &args, &result));
+            assert_exact(result.grad_norm, 3);
+            assert_exact(result.max_abs, 3);
+            assert_ok(gsc_scaler_update(r.scaler));
+        }
+        assert_exact(gsc_scaler_get_scale(r.scaler), 8192);
+        rig_stop(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +304,9 @@ int main(void)
         cmocka_unit_test(test_clipping_twice),
         cmocka_unit_test(test_identical_views_count_once),
         cmocka_unit_test(test_sums_are_in_double),
+        cmocka_unit_test(test_overflow_is_of_elements_not_of_the_norm),
+        cmocka_unit_test(test_clip_unscales_first),
+        cmocka_unit_test(test_norms_do_not_follow_the_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

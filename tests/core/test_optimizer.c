@@ -141,12 +141,50 @@ static void test_refusals(void **state)
     assert_ptr_equal(out, &s); /* set on success only */
 }
 
+static gsc_status never_stepped(void *ctx)
+{
+    (void)ctx;
+    return gsc_fail(GSC_ERR_VALUE, "this test only unscales");
+}
+
+/* case 81 */
+static void test_many_small_tensors(void **state)
+{
+    (void)state;
+    enum { N = 1000, SIZE = 64 };
+    static float data[N][SIZE];
+    static gsc_buffer buffers[N];
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < SIZE; j++)
+            data[i][j] = 8.0f * (float)(i + 1);
+        buffers[i] = (gsc_buffer){.data = data[i], .count = SIZE, .dtype = GSC_FLOAT32};
+    }
+    rig r;
+    rig_start(&r, 8);
+    gsc_optimizer *optimizer = NULL;
+    assert_ok(gsc_optimizer_from_buffers(buffers, N, never_stepped, NULL, &optimizer));
+    assert_ok(gsc_scaler_unscale(r.scaler, optimizer));
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < SIZE; j++)
+            assert_exact((double)data[i][j], i + 1);
+    }
+    assert_ok(gsc_scaler_update(r.scaler));
+    data[777][63] = NAN;
+    assert_ok(gsc_scaler_unscale(r.scaler, optimizer));
+    gsc_overflow overflow;
+    assert_int_equal(gsc_scaler_overflows(r.scaler, optimizer, &overflow, 1), 1);
+    assert_int_equal(overflow.index, 777);
+    assert_int_equal(overflow.first_index, 63);
+    rig_stop(&r);
+    gsc_optimizer_free(optimizer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_five_line_adoption), cmocka_unit_test(test_mixed_and_missing_buffers),
         cmocka_unit_test(test_failing_step),       cmocka_unit_test(test_without_buffers),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),           cmocka_unit_test(test_many_small_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -340,6 +340,26 @@ static void test_a_name_outlives_its_optimizer(void **state)
     rig_stop(&r);
 }
 
+/* case 28 */
+static void test_nan_is_told_from_infinity(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start_with(&r, NULL);
+    for (int i = 0; i < 20; i++)
+        rig_iterate(&r, NAN);
+    assert_exact(gsc_scaler_get_scale(r.scaler), 0.0625);
+    gsc_overflow overflow;
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, &overflow, 1), 1);
+    assert_int_equal(overflow.nan_count, 1);
+    assert_int_equal(overflow.inf_count, 0);
+    rig_iterate(&r, INFINITY);
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, &overflow, 1), 1);
+    assert_int_equal(overflow.nan_count, 0);
+    assert_int_equal(overflow.inf_count, 1);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_recorded_by_the_caller),
         cmocka_unit_test(test_names_that_grow),
         cmocka_unit_test(test_a_name_outlives_its_optimizer),
+        cmocka_unit_test(test_nan_is_told_from_infinity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rule 3: scale, scale_list and scale_view. */
-#include <float.h>
 #include <stdlib.h>
 
 #include "layouts.h"
@@ -475,6 +474,77 @@ static void test_signalling_nans(void **state)
             }
 }
 
+/* case 12 */
+static void test_65536_is_no_float16(void **state)
+{
+    (void)state;
+    gsc_scaler *scaler = new_scaler(NULL);
+    uint16_t loss = to_fp16(1), scaled;
+    float wide;
+    DLTensor in = tensor_of(GSC_FLOAT16, &loss, NULL), out = tensor_of(GSC_FLOAT32, &wide, NULL);
+    DLTensor half = tensor_of(GSC_FLOAT16, &scaled, NULL);
+    assert_ok(gsc_scaler_scale(scaler, &in, &out)); /* in float32 it is fine */
+    assert_exact((double)wide, 65536);
+    assert_ok(gsc_scaler_scale(scaler, &in, &half)); /* into float16 it is infinite, and the scaler backs off */
+    assert_exact(from_fp16(scaled), (double)INFINITY);
+    gsc_scaler_destroy(scaler);
+    rig r;
+    rig_start_with(&r, NULL);
+    rig_iterate(&r, (float)from_fp16(scaled));
+    assert_exact(gsc_scaler_get_scale(r.scaler), 32768);
+    rig_stop(&r);
+}
+
+/* case 34, 95 */
+static void test_step_and_unscale_without_scale(void **state)
+{
+    (void)state;
+    rig r, resumed;
+    rig_start(&r, 8);
+    assert_int_equal(rig_iterate(&r, 8), GSC_STEPPED);
+    assert_exact((double)r.param, -1);
+    gsc_scaler_state saved = state_of(r.scaler);
+    rig_start(&resumed, 2);
+    assert_ok(gsc_scaler_load_state_dict(resumed.scaler, &saved));
+    resumed.grad = 8;
+    assert_ok(gsc_scaler_unscale(resumed.scaler, &resumed.optimizer.base));
+    assert_exact((double)resumed.grad, 1);
+    rig_stop(&r);
+    rig_stop(&resumed);
+}
+
+/* conformance J, 108 */
+static void test_a_gradient_penalty(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 1024);
+    float scaled_grad = 3 * 1024; /* of the scaled loss, taken out of place */
+    double inverse = 1 / gsc_scaler_get_scale(r.scaler);
+    double penalty = (double)scaled_grad * inverse;
+    float loss = (float)penalty;
+    DLTensor tensor = tensor_of(GSC_FLOAT32, &loss, NULL);
+    assert_ok(gsc_scaler_scale(r.scaler, &tensor, &tensor));
+    assert_exact((double)loss, 3 * 1024);
+    assert_int_equal(rig_iterate(&r, loss), GSC_STEPPED);
+    assert_exact((double)r.param, -3);
+    rig_stop(&r);
+}
+
+/* case 89 */
+static void test_the_scale_seeds_a_backward_pass(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 512);
+    DLTensor view;
+    assert_ok(gsc_scaler_scale_view(r.scaler, (DLDevice){kDLCPU, 0}, &view));
+    assert_exact(element_get(&view, 0), gsc_scaler_get_scale(r.scaler));
+    assert_int_equal(rig_iterate(&r, (float)element_get(&view, 0)), GSC_STEPPED); /* no loss tensor at hand */
+    assert_exact((double)r.param, -1);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +563,10 @@ int main(void)
         cmocka_unit_test(test_view_always_holds_the_scale),
         cmocka_unit_test(test_refusals_leave_the_output),
         cmocka_unit_test(test_nothing_is_initialised_lazily),
+        cmocka_unit_test(test_65536_is_no_float16),
+        cmocka_unit_test(test_step_and_unscale_without_scale),
+        cmocka_unit_test(test_a_gradient_penalty),
+        cmocka_unit_test(test_the_scale_seeds_a_backward_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

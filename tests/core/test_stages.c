@@ -314,6 +314,67 @@ static void test_many_optimizers(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* case 31, 32 */
+static void test_divided_once(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 65536);
+    r.param = 1;
+    r.grad = 65536;
+    assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_fails(GSC_ERR_STATE, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_exact((double)r.grad, 1); /* not 1.5e-5 */
+    assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 10, 2, NULL));
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+    assert_exact((double)r.param, 0); /* exactly */
+    rig_stop(&r);
+}
+
+/* case 33 */
+static void test_stepped_once(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 8);
+    assert_int_equal(rig_step(&r, 8), GSC_STEPPED);
+    assert_fails(GSC_ERR_STATE, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+    assert_exact((double)r.param, -1);
+    assert_int_equal(r.optimizer.steps, 1);
+    rig_stop(&r);
+}
+
+/* The perturbation of SAM is undone when the second pass overflows; the scale halves once. */
+/* case 44 */
+static void test_two_passes(void **state)
+{
+    (void)state;
+    static const float passes[][2] = {{65536, INFINITY}, {INFINITY, 65536}, {INFINITY, INFINITY}, {65536, 65536}};
+    for (size_t i = 0; i < 4; i++) {
+        rig r;
+        rig_start(&r, 65536);
+        r.param = 1;
+        r.grad = passes[i][0];
+        assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+        bool perturbed = !gsc_scaler_found_inf(r.scaler, &r.optimizer.base);
+        if (perturbed)
+            r.param += r.grad;
+        assert_ok(gsc_scaler_rearm(r.scaler, &r.optimizer.base));
+        r.grad = passes[i][1];
+        assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+        if (perturbed)
+            r.param -= 1;
+        gsc_step_result result;
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+        assert_int_equal(result.outcome, isinf(passes[i][1]) ? GSC_SKIPPED_OVERFLOW : GSC_STEPPED);
+        assert_exact((double)r.param, isinf(passes[i][1]) ? 1 : 0);
+        assert_ok(gsc_scaler_update(r.scaler));
+        assert_exact(gsc_scaler_get_scale(r.scaler), i < 3 ? 32768 : 65536);
+        assert_int_equal(state_of(r.scaler).growth_tracker, i < 3 ? 0 : 1);
+        rig_stop(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +390,9 @@ int main(void)
         cmocka_unit_test(test_rearm_counts_one_iteration),
         cmocka_unit_test(test_forget_keeps_the_overflow),
         cmocka_unit_test(test_many_optimizers),
+        cmocka_unit_test(test_divided_once),
+        cmocka_unit_test(test_stepped_once),
+        cmocka_unit_test(test_two_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

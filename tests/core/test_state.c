@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules 1 and 11: the state dict, saved and loaded. */
-#include <float.h>
 
 #include "rig.h"
 
@@ -254,6 +253,46 @@ static void test_two_scalers_are_independent(void **state)
     rig_stop(&b);
 }
 
+/* case 19 */
+static void test_a_new_scaler_takes_over_the_state(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 65536);
+    for (int i = 0; i < 6; i++)
+        rig_iterate(&r, NAN);
+    assert_exact(gsc_scaler_get_scale(r.scaler), 1024);
+    gsc_scaler_state settled = state_of(r.scaler);
+    gsc_scaler *next = new_scaler(NULL);
+    assert_ok(gsc_scaler_load_state_dict(next, &settled));
+    assert_exact(gsc_scaler_get_scale(next), 1024);
+    gsc_scaler_destroy(next);
+    rig_stop(&r);
+}
+
+/* conformance B, F, 17, 87 */
+static void test_load_and_save_back(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(6, 1);
+    options.growth_factor = 7;
+    options.backoff_factor = 0.8;
+    gsc_scaler *scaler = new_scaler(&options);
+    const gsc_scaler_state in = {.scale = 3, .growth_factor = 4, .backoff_factor = 0.5, .growth_interval = 2};
+    assert_ok(gsc_scaler_load_state_dict(scaler, &in));
+    gsc_scaler_state out = state_of(scaler);
+    assert_exact(out.scale, 3);
+    assert_exact(out.growth_factor, 4);
+    assert_exact(out.backoff_factor, 0.5);
+    assert_int_equal(out.growth_interval, 2);
+    assert_int_equal(out.growth_tracker, 0);
+    float loss = 4; /* item 17 */
+    DLTensor tensor = tensor_of(GSC_FLOAT32, &loss, NULL);
+    assert_ok(gsc_scaler_scale(scaler, &tensor, &tensor));
+    assert_exact((double)loss, 12);
+    gsc_scaler_destroy(scaler);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +306,8 @@ int main(void)
         cmocka_unit_test(test_loaded_numbers_are_rounded_to_float),
         cmocka_unit_test(test_saving_changes_nothing),
         cmocka_unit_test(test_two_scalers_are_independent),
+        cmocka_unit_test(test_a_new_scaler_takes_over_the_state),
+        cmocka_unit_test(test_load_and_save_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

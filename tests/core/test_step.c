@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule 7: what step calls, returns and leaves alone; the fused path. */
+/* Rule 7: what step calls, returns and leaves alone. step_scaled: test_step_scaled.c. */
 #include <float.h>
 
 #include "rig.h"
@@ -175,87 +175,6 @@ static void test_args_are_passed_on(void **state)
     }
 }
 
-/* rule 7.5 */
-static void test_the_fused_path_multiplies_on_the_fly(void **state)
-{
-    (void)state;
-    rig r;
-    rig_start(&r, 65536);
-    r.optimizer.base.step_scaled = fake_step_scaled;
-    r.grad = 65536 * 3;
-    gsc_step_result result;
-    r.optimizer.has_value = true;
-    r.optimizer.value = -7;
-    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
-    assert_int_equal(result.outcome, GSC_STEPPED);
-    assert_exact(result.value, -7);
-    assert_exact(result.max_abs, 3);
-    assert_exact(result.grad_norm, (double)NAN);
-    assert_int_equal(r.optimizer.scaled_steps, 1);
-    assert_int_equal(r.optimizer.steps, 0);
-    assert_exact(r.optimizer.last_scaling.multiplier, 1.0 / 65536);
-    assert_null(r.optimizer.last_scaling.multiplier_dev);
-    assert_null(r.optimizer.last_scaling.found_inf_dev);
-    assert_null(r.optimizer.last_scaling.stream);
-    for (size_t i = 0; i < 8; i++)
-        assert_int_equal(r.optimizer.last_scaling.reserved[i], 0);
-    assert_exact((double)r.grad, 65536 * 3); /* stays scaled */
-    assert_exact((double)r.param, -3);
-    assert_int_equal(gsc_scaler_get_stage(r.scaler, &r.optimizer.base), GSC_STAGE_STEPPED);
-    rig_stop(&r);
-}
-
-/* rule 7.5, case 51 */
-static void test_the_fused_path_after_unscale_divides_no_more(void **state)
-{
-    (void)state;
-    rig r;
-    rig_start(&r, 65536);
-    r.optimizer.base.step_scaled = fake_step_scaled;
-    r.grad = 65536;
-    assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 10, 2, NULL));
-    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
-    assert_int_equal(r.optimizer.steps + r.optimizer.scaled_steps, 1);
-    assert_exact((double)r.param, -1);
-    rig_stop(&r);
-}
-
-/* rule 7.6, case 51 */
-static void test_the_fused_path_equals_the_plain_one_to_rounding(void **state)
-{
-    (void)state;
-    enum { N = 257 };
-    static float plain_params[N], fused_params[N], plain_grads[N], fused_grads[N];
-    static const double scales[] = {3, 65536, 1000, 0.7};
-    for (size_t s = 0; s < sizeof scales / sizeof *scales; s++) {
-        for (int clipping = 0; clipping < 2; clipping++) {
-            gsc_scaler_options options = options_of(scales[s], 1);
-            gsc_scaler *scaler = new_scaler(&options);
-            fake_optimizer plain, fused;
-            fake_init(&plain);
-            fake_init(&fused);
-            fused.base.step_scaled = fake_step_scaled;
-            fake_add(&plain, GSC_FLOAT32, plain_params, plain_grads, N, "p");
-            fake_add(&fused, GSC_FLOAT32, fused_params, fused_grads, N, "p");
-            for (int i = 0; i < N; i++) {
-                plain_params[i] = fused_params[i] = 0;
-                plain_grads[i] = fused_grads[i] = (float)scales[s] * (float)(i - 128) * 0.013f;
-            }
-            gsc_step_args args = {.clip_norm = clipping != 0 ? 0.5 : 0};
-            gsc_step_result a, b;
-            assert_ok(gsc_scaler_step(scaler, &plain.base, &args, &a));
-            assert_ok(gsc_scaler_step(scaler, &fused.base, &args, &b));
-            assert_exact(a.grad_norm, b.grad_norm);
-            assert_exact(a.max_abs, b.max_abs);
-            for (int i = 0; i < N; i++) {
-                double difference = fabs((double)plain_params[i] - (double)fused_params[i]);
-                assert_true(difference <= 3 * (double)FLT_EPSILON * fabs((double)plain_params[i]));
-            }
-            gsc_scaler_destroy(scaler);
-        }
-    }
-}
-
 /* rule 7.7 */
 static void test_clipping_as_part_of_the_step(void **state)
 {
@@ -413,6 +332,51 @@ static void test_max_abs_of_each_dtype(void **state)
     }
 }
 
+/* case 48 */
+static void test_the_result_tells(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(2, 1);
+    options.min_scale = 2;
+    options.max_scale = 8;
+    rig r;
+    rig_start_with(&r, &options);
+    assert_int_equal(rig_iterate(&r, INFINITY), GSC_SKIPPED_OVERFLOW);
+    assert_exact(gsc_scaler_get_scale(r.scaler), 2); /* comparing scales would not tell */
+    assert_int_equal(stats_of(r.scaler).skipped_steps, 1);
+    assert_int_equal(rig_iterate(&r, 2), GSC_STEPPED); /* with growth at the same time */
+    assert_exact(gsc_scaler_get_scale(r.scaler), 4);
+    r.optimizer.params[0].absent = true;
+    assert_int_equal(rig_iterate(&r, 2), GSC_NO_GRADS);
+    rig_stop(&r);
+}
+
+/* Schedules and averages that follow steps, not iterations. */
+/* case 49, 57 */
+static void test_followers_of_the_step(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 65536);
+    r.param = 1;
+    double average = 0, rate = 0;
+    static const float grads[] = {INFINITY, NAN, 16384};
+    for (int i = 0; i < 3; i++) {
+        float before = r.param;
+        if (rig_iterate(&r, grads[i]) == GSC_STEPPED) {
+            rate += 0.1;
+            average = 0.5 * average + 0.5 * (double)r.param;
+        } else {
+            assert_exact((double)r.param, (double)before);
+            assert_exact(average, 0);
+        }
+    }
+    assert_exact(rate, 0.1);
+    assert_int_equal(stats_of(r.scaler).steps, 1);
+    assert_int_equal(stats_of(r.scaler).skipped_steps, 2);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,15 +388,14 @@ int main(void)
         cmocka_unit_test(test_gradients_are_not_looked_at_again),
         cmocka_unit_test(test_an_overflow_stays_one_when_the_gradient_is_mended),
         cmocka_unit_test(test_args_are_passed_on),
-        cmocka_unit_test(test_the_fused_path_multiplies_on_the_fly),
-        cmocka_unit_test(test_the_fused_path_after_unscale_divides_no_more),
-        cmocka_unit_test(test_the_fused_path_equals_the_plain_one_to_rounding),
         cmocka_unit_test(test_clipping_as_part_of_the_step),
         cmocka_unit_test(test_norm_types_of_the_step),
         cmocka_unit_test(test_overflow_and_clip_norm),
         cmocka_unit_test(test_wrong_args_are_refused),
         cmocka_unit_test(test_result_is_of_the_last_step),
         cmocka_unit_test(test_max_abs_of_each_dtype),
+        cmocka_unit_test(test_the_result_tells),
+        cmocka_unit_test(test_followers_of_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

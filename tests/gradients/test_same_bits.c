@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same bits whatever the instruction set, where an element lies and how many threads there are: every kernel at
- * every length and start, and whole calls over lists of every length. What the bits are is test_kernels.c's business.
- */
+ * every length and start, and whole calls over lists of every length. test_loops.c checks which bits those are. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <pthread.h>

@@ -106,6 +106,14 @@ static inline void rig_start(rig *r, double init_scale)
     rig_start_with(r, &options);
 }
 
+#define assert_schedule(r, expected_scale, expected_tracker)                                                           \
+    do {                                                                                                               \
+        const gsc_scaler_state state_ = state_of((r)->scaler);                                                         \
+        assert_exact(gsc_scaler_get_scale((r)->scaler), (expected_scale));                                             \
+        assert_exact(state_.scale, (expected_scale));                                                                  \
+        assert_int_equal(state_.growth_tracker, (expected_tracker));                                                   \
+    } while (0)
+
 static inline void rig_stop(rig *r) { gsc_scaler_destroy(r->scaler); }
 
 static inline gsc_outcome rig_step(rig *r, float scaled_grad)
