@@ -7,7 +7,7 @@ BUILD ?= build/release
 WERROR ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-python test-safetensors prove fuzz build bench bench-torch bench-python format lint clean
+.PHONY: help demo test test-python test-safetensors prove fuzz check-full build bench bench-torch bench-python format lint clean
 
 help:
 	@echo "make demo         train a classifier on Fashion-MNIST in float16, with a dynamic loss scale"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench        measure beside what this machine can do (docs/performance.md; ARGS=--quick: a smoke run)"
 	@echo "make bench-torch  compare with PyTorch, which it installs: several GB (TORCH_VENV=FOLDER: one that has it)"
 	@echo "make bench-python the same end to end from Python (TORCH_VENV=FOLDER, ARGS=--quick)"
+	@echo "make check-full   all checks, those too that are too slow for CI: hours (scripts/check NAME...: some of them)"
 	@echo "make build        build the libraries and the command"
 	@echo "make format       lay out the sources with clang-format"
 	@echo "make lint         check layout, clang-tidy and cppcheck"
@@ -63,6 +64,9 @@ prove:
 fuzz:
 	@scripts/install run fuzz
 	@fuzz/run $(ARGS)
+
+check-full:
+	@scripts/check --all
 
 bench:
 	@scripts/install run

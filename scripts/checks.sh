@@ -1,0 +1,180 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# checks.sh: the checks by name, for scripts/check and .ci/run, which source it in the project's folder. The function of a
+# check is check_<name>, with _ for -.
+
+jobs=$(nproc 2>/dev/null || echo 2)
+
+# In the order in which `scripts/check --all` runs them.
+list_checks() {
+    cat <<'END'
+packages       installs what the other checks need; run it first
+lint           clang-format, clang-tidy, cppcheck
+release        the gcc build, warnings are errors
+isas           unit tests and proofs on each instruction set of this processor but the best, which `suite` runs
+neon           the kernels' proof for 64-bit ARM, sample, on an emulated processor
+clang          the clang build, warnings are errors, and its tests
+asan           AddressSanitizer and UBSan, all tests
+tsan           ThreadSanitizer, unit tests
+tsan-all       ThreadSanitizer, all tests but those of the package
+valgrind       memory errors in the optimised build
+mutations      three deliberate faults that the tests must notice
+mutations-all  all of tests/system/mutation/mutations.tsv
+python         the Python package, all parts of bindings/python/check
+safetensors    files of the Python package safetensors and ours hold the same bits
+kill           200 times kill -9 during a training run
+bench          a smoke run of the benchmark
+prove          every 16- and 32-bit input and every short sequence of calls
+fuzz           60 seconds of each fuzz target
+suite          make test, the main suite
+END
+}
+
+# All but those that another check covers.
+list_all() { list_checks | cut -d ' ' -f 1 | grep -vx -e tsan -e mutations; }
+
+check_packages() {
+    scripts/install run data test ci python
+    # Without it, tests are skipped instead of run.
+    [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ] || { echo "no Fashion-MNIST"; return 1; }
+}
+
+check_lint() { make lint; }
+
+check_release() {
+    scripts/configure build/release -DGSC_BUILD_TESTS=ON -DGSC_BUILD_BENCH=ON -DGSC_WERROR=1
+    cmake --build build/release -j "$jobs"
+}
+
+# The dispatch must choose the best instruction set of the processor: the names in /proc/cpuinfo tell which that is.
+processor_has() { # ISA
+    case $1 in
+    baseline) [ "$(uname -m)" != aarch64 ] ;; # there it is called neon
+    avx2) grep -qw avx2 /proc/cpuinfo && grep -qw f16c /proc/cpuinfo ;;
+    avx512) grep -qw avx512f /proc/cpuinfo && grep -qw avx512bw /proc/cpuinfo && grep -qw avx512dq /proc/cpuinfo &&
+        grep -qw avx512vl /proc/cpuinfo ;;
+    neon) [ "$(uname -m)" = aarch64 ] ;;
+    esac
+}
+
+check_isas() {
+    local best=none isa ran
+    check_release
+    for isa in baseline neon avx2 avx512; do
+        processor_has "$isa" && best=$isa
+    done
+    ran=$(env -u GSC_ISA build/release/tests/system/package/print_isa)
+    [ "$ran" = "$best" ] || { echo "the processor has $best, but $ran was chosen"; return 1; }
+    for isa in baseline neon avx2 avx512; do
+        if ! processor_has "$isa" || [ "$isa" = "$best" ]; then
+            continue
+        fi
+        export GSC_ISA=$isa
+        ran=$(build/release/tests/system/package/print_isa)
+        [ "$ran" = "$isa" ] || { echo "GSC_ISA=$isa ran $ran"; return 1; }
+        ctest --preset release -j "$jobs" -L 'unit|proof'
+    done
+}
+
+# Which instruction sets the checks have run.
+print_isas() {
+    local isa
+    for isa in baseline avx2 avx512 neon; do
+        if processor_has "$isa"; then
+            echo "$isa: run"
+        elif [ "$isa" = neon ]; then
+            echo "neon: emulated, the sample of tests/proof/kernels alone"
+        else
+            echo "$isa: absent here"
+        fi
+    done
+}
+
+# The kernels of 64-bit ARM, cross-compiled, give this processor's digests.
+check_neon() {
+    if processor_has neon; then
+        return # the other checks run them
+    fi
+    check_release
+    tests/proof/kernels/aarch64 build/release
+}
+
+build_preset() { # PRESET
+    cmake --preset "$1" -G Ninja
+    cmake --build --preset "$1" -j "$jobs"
+}
+
+check_clang() {
+    build_preset clang
+    ctest --preset clang -j "$jobs" -LE 'package|coverage'
+}
+
+check_asan() {
+    build_preset asan
+    ctest --preset asan -j "$jobs" -LE coverage
+}
+
+check_tsan() {
+    build_preset tsan
+    ctest --preset tsan -j "$jobs" -L unit # the proofs' samples take minutes here
+}
+
+check_tsan_all() {
+    build_preset tsan
+    ctest --preset tsan -j "$jobs" -LE 'package|coverage'
+}
+
+check_valgrind() {
+    local test
+    check_release
+    for test in core_stages core_options core_unscale; do
+        valgrind --quiet --error-exitcode=1 --leak-check=full "build/release/tests/$test"
+    done
+}
+
+check_mutations() { tests/system/mutation/run 3; }
+check_mutations_all() { tests/system/mutation/run; }
+
+check_python() { make test-python; }
+check_safetensors() { make test-safetensors; }
+
+check_kill() {
+    check_release
+    tests/system/kill/run.sh build/release/cli/gradscaler 200
+}
+
+check_bench() {
+    check_release
+    ctest --preset release -L bench
+}
+
+check_prove() { make prove; }
+check_fuzz() { make fuzz ARGS=60; }
+check_suite() { make test; }
+
+failed=()
+times=()
+
+# Runs a check; shows its output if it fails. Adds to `times` and `failed`.
+run_check() { # NAME
+    local start=$SECONDS log
+    log=$(mktemp)
+    echo "== $1: $(list_checks | sed -n "s/^$1  *//p")"
+    (set -e; "check_${1//-/_}") >"$log" 2>&1
+    # shellcheck disable=SC2181 # as a condition, the subshell would ignore set -e
+    if [ $? -ne 0 ]; then
+        cat "$log"
+        echo "== FAILED: $1"
+        failed+=("$1")
+    fi
+    rm -f "$log"
+    times+=("$(printf '%5d s  %s' $((SECONDS - start)) "$1")")
+}
+
+# Prints the times; names the checks that failed and returns 1 if there are any.
+summarize() {
+    printf '%s\n' "${times[@]}"
+    [ ${#failed[@]} -eq 0 ] && return
+    printf 'FAILED: %s\n' "${failed[@]}"
+    return 1
+}
