@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_check.c: what an optimizer may be created from. */
+/* check.c: what an optimizer may be created from. */
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/reserved.h"
+#include "base/try.h"
 #include "train/optim/optim.h"
 #include "train/tensor/tensor.h"
 
@@ -17,14 +19,14 @@ gsc__optim_name_text gsc__optim_name(const gsc_tensor *tensor)
     return out;
 }
 
-/* A number in [0, max], which `allowed` says in words. */
+/* A number that must be in [0, max]; `allowed` is that in words. */
 typedef struct setting {
     const char *name;
     double value, max;
     const char *allowed;
 } setting;
 
-#define NOT_NEGATIVE FLT_MAX, "a number in [0, FLT_MAX]" /* so that float32 parameters can take it */
+#define NOT_NEGATIVE FLT_MAX, "a number in [0, FLT_MAX]" /* the range of float32 parameters */
 #define BELOW_ONE (1 - DBL_EPSILON / 2), "a number in [0, 1)"
 #define UNREAD 0, "0: this kind of optimizer does not read it"
 
@@ -43,7 +45,7 @@ gsc_status gsc__optim_check_lr(const char *function, size_t group, double lr)
     return check_settings(function, group, settings, 1);
 }
 
-/* Far beyond any run, and far from where counting on would overflow. */
+/* No run gets there, and counting on from there does not overflow. */
 #define MAX_STEP_COUNT (INT64_C(1) << 62)
 
 gsc_status gsc__optim_check_step_count(const char *function, size_t param, int64_t count)
@@ -63,14 +65,13 @@ static gsc_status check_sgd(const char *function, size_t index, const gsc_param_
                                 {"beta1", group->beta1, UNREAD},
                                 {"beta2", group->beta2, UNREAD},
                                 {"eps", group->eps, UNREAD}};
-    gsc_status status = check_settings(function, index, settings, sizeof settings / sizeof settings[0]);
-    if (!status && group->nesterov && (group->momentum == 0 || group->dampening != 0))
-        status =
-            gsc_fail(GSC_ERR_VALUE,
-                     "%s: groups[%zu].nesterov is set with momentum %g and dampening %g; it needs momentum > 0 and "
-                     "dampening 0",
-                     function, index, group->momentum, group->dampening);
-    return status;
+    GSC_TRY(check_settings(function, index, settings, sizeof settings / sizeof settings[0]));
+    if (group->nesterov && (group->momentum == 0 || group->dampening != 0))
+        return gsc_fail(GSC_ERR_VALUE,
+                        "%s: groups[%zu].nesterov is set with momentum %g and dampening %g; it needs momentum > 0 and "
+                        "dampening 0",
+                        function, index, group->momentum, group->dampening);
+    return GSC_OK;
 }
 
 static gsc_status check_adam(const char *function, size_t index, const gsc_param_group *group)
@@ -101,22 +102,18 @@ static gsc_status check_param(const char *function, size_t group, size_t index, 
 
 static gsc_status check_group(gsc__optim_kind kind, const char *function, size_t index, const gsc_param_group *group)
 {
-    gsc_status status = kind == GSC_OPTIM_SGD ? check_sgd(function, index, group) : check_adam(function, index, group);
-    if (status)
-        return status;
-    for (size_t i = 0; i < sizeof group->reserved / sizeof group->reserved[0]; i++)
-        if (group->reserved[i])
-            return gsc_fail(GSC_ERR_VALUE,
-                            "%s: groups[%zu].reserved[%zu] is not zero; start from gsc_param_group_default_sgd or "
-                            "gsc_param_group_default_adam",
-                            function, index, i);
+    GSC_TRY(kind == GSC_OPTIM_SGD ? check_sgd(function, index, group) : check_adam(function, index, group));
+    char name[32];
+    snprintf(name, sizeof name, "groups[%zu]", index);
+    GSC_TRY(GSC_CHECK_RESERVED(group, function, name));
     if (group->count > 0 && !group->params)
         return gsc_fail(GSC_ERR_VALUE, "%s: groups[%zu].params is NULL with count %zu", function, index, group->count);
-    for (size_t i = 0; i < group->count && !status; i++)
-        status = check_param(function, index, i, group->params[i]);
-    return status;
+    for (size_t i = 0; i < group->count; i++)
+        GSC_TRY(check_param(function, index, i, group->params[i]));
+    return GSC_OK;
 }
 
+/* Where a tensor is listed. Sorted by tensor, those of one that is listed twice are neighbours. */
 typedef struct listing {
     const gsc_tensor *tensor;
     size_t group, index;
@@ -132,6 +129,18 @@ static int compare(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
+static gsc_status check_neighbours(const char *function, const listing *listings, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const listing *a = &listings[i - 1], *b = &listings[i];
+        if (a->tensor == b->tensor)
+            return gsc_fail(GSC_ERR_VALUE,
+                            "%s: groups[%zu].params[%zu]%s is groups[%zu].params[%zu] again; list each parameter once",
+                            function, b->group, b->index, gsc__optim_name(b->tensor).text, a->group, a->index);
+    }
+    return GSC_OK;
+}
+
 static gsc_status check_distinct(const char *function, const gsc_param_group *groups, size_t n, size_t param_count)
 {
     listing *listings = calloc(param_count + 1, sizeof *listings);
@@ -142,15 +151,7 @@ static gsc_status check_distinct(const char *function, const gsc_param_group *gr
         for (size_t i = 0; i < groups[g].count; i++)
             listings[count++] = (listing){groups[g].params[i], g, i};
     qsort(listings, count, sizeof *listings, compare);
-    gsc_status status = GSC_OK;
-    for (size_t i = 1; i < count && !status; i++) {
-        const listing *a = &listings[i - 1], *b = &listings[i];
-        if (a->tensor == b->tensor)
-            status =
-                gsc_fail(GSC_ERR_VALUE,
-                         "%s: groups[%zu].params[%zu]%s is groups[%zu].params[%zu] again; list each parameter once",
-                         function, b->group, b->index, gsc__optim_name(b->tensor).text, a->group, a->index);
-    }
+    gsc_status status = check_neighbours(function, listings, count);
     free(listings);
     return status;
 }
@@ -163,9 +164,7 @@ gsc_status gsc__optim_check_groups(gsc__optim_kind kind, const char *function, c
                         groups ? "n is 0" : "groups is NULL");
     *param_count = 0;
     for (size_t g = 0; g < n; g++) {
-        gsc_status status = check_group(kind, function, g, &groups[g]);
-        if (status)
-            return status;
+        GSC_TRY(check_group(kind, function, g, &groups[g]));
         *param_count += groups[g].count;
     }
     return check_distinct(function, groups, n, *param_count);

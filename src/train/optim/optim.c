@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim.c: creating optimizers, and what can be asked of them. */
-#include "gradscaler/optim.h"
+/* optim.c: creating optimizers, and their properties. */
+#include "train/optim/optim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fpenv.h"
-#include "train/optim/optim.h"
+#include "base/try.h"
 
 gsc_param_group gsc_param_group_default_sgd(gsc_tensor *const *params, size_t count, double lr)
 {
@@ -19,7 +19,7 @@ gsc_param_group gsc_param_group_default_adam(gsc_tensor *const *params, size_t c
     return (gsc_param_group){.params = params, .count = count, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 }
 
-static size_t states_of(const gsc_optim *optim, const gsc__optim_param *param)
+static size_t state_count(const gsc_optim *optim, const gsc__optim_param *param)
 {
     if (optim->kind != GSC_OPTIM_SGD)
         return 2;
@@ -31,7 +31,7 @@ static gsc__optim_param make_param(gsc_tensor *tensor, size_t group)
     const DLTensor *data = gsc_tensor_data(tensor);
     gsc__optim_param param = {.tensor = tensor,
                               .group = group,
-                              .is_double = data->dtype.bits == 64,
+                              .kind = gsc__kind_of(data->dtype),
                               .elements = gsc_tensor_count(tensor),
                               .ndim = data->ndim};
     for (int32_t d = 0; d < data->ndim; d++)
@@ -52,11 +52,10 @@ static void copy_groups(gsc_optim *optim, const gsc_param_group *groups)
 
 enum { STATE_ALIGNMENT = 64 };
 
-/* Bytes of one state, rounded up so that each starts on a cache line. The parameter exists, so this does not overflow.
- */
+/* Bytes of one state, rounded up so that each starts on a cache line. Cannot overflow: the parameter is in memory. */
 static size_t state_size(const gsc__optim_param *param)
 {
-    size_t bytes = param->elements * (param->is_double ? sizeof(double) : sizeof(float));
+    size_t bytes = param->elements * gsc__kind_size(param->kind);
     return (bytes / STATE_ALIGNMENT + 1) * STATE_ALIGNMENT;
 }
 
@@ -64,7 +63,7 @@ static gsc_status create_states(gsc_optim *optim, const char *function)
 {
     size_t total = STATE_ALIGNMENT;
     for (size_t i = 0; i < optim->param_count; i++)
-        for (size_t s = 0; s < states_of(optim, &optim->params[i]); s++) {
+        for (size_t s = 0; s < state_count(optim, &optim->params[i]); s++) {
             size_t size = state_size(&optim->params[i]);
             total = size > SIZE_MAX - total ? SIZE_MAX : total + size;
         }
@@ -75,11 +74,11 @@ static gsc_status create_states(gsc_optim *optim, const char *function)
     char *next = optim->states;
     for (size_t i = 0; i < optim->param_count; i++) {
         gsc__optim_param *param = &optim->params[i];
-        for (size_t s = 0; s < states_of(optim, param); s++, next += state_size(param))
+        for (size_t s = 0; s < state_count(optim, param); s++, next += state_size(param))
             param->state[s] = (DLTensor){.data = next,
                                          .device = {kDLCPU, 0},
                                          .ndim = param->ndim,
-                                         .dtype = param->is_double ? GSC_FLOAT64 : GSC_FLOAT32,
+                                         .dtype = gsc__kind_dtype(param->kind),
                                          .shape = param->shape};
     }
     return GSC_OK;
@@ -114,9 +113,7 @@ static gsc_status create(gsc__optim_kind kind, const char *function, const gsc_p
     if (!out)
         return gsc_fail(GSC_ERR_VALUE, "%s: out is NULL", function);
     size_t param_count;
-    gsc_status status = gsc__optim_check_groups(kind, function, groups, n, &param_count);
-    if (status)
-        return status;
+    GSC_TRY(gsc__optim_check_groups(kind, function, groups, n, &param_count));
     gsc_optim *optim = calloc(1, sizeof *optim);
     if (!optim)
         return gsc_fail(GSC_ERR_MEMORY, "%s: no memory for the optimizer", function);
@@ -129,16 +126,16 @@ static gsc_status create(gsc__optim_kind kind, const char *function, const gsc_p
                                        .name = interface_name,
                                        .step = gsc__optim_step_plain,
                                        .step_scaled = gsc__optim_step_scaled};
-    status = fill(optim, function, groups);
-    if (status)
-        gsc_optim_free(optim);
-    else
+    gsc_status status = fill(optim, function, groups);
+    if (status == GSC_OK)
         *out = optim;
+    else
+        gsc_optim_free(optim);
     return status;
 }
 
-static gsc_status create_in_known_environment(gsc__optim_kind kind, const char *function, const gsc_param_group *groups,
-                                              size_t n, gsc_optim **out)
+static gsc_status create_in_default_fpenv(gsc__optim_kind kind, const char *function, const gsc_param_group *groups,
+                                          size_t n, gsc_optim **out)
 {
     gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = create(kind, function, groups, n, out);
@@ -148,17 +145,17 @@ static gsc_status create_in_known_environment(gsc__optim_kind kind, const char *
 
 gsc_status gsc_optim_create_sgd(const gsc_param_group *groups, size_t n, gsc_optim **out)
 {
-    return create_in_known_environment(GSC_OPTIM_SGD, __func__, groups, n, out);
+    return create_in_default_fpenv(GSC_OPTIM_SGD, __func__, groups, n, out);
 }
 
 gsc_status gsc_optim_create_adam(const gsc_param_group *groups, size_t n, gsc_optim **out)
 {
-    return create_in_known_environment(GSC_OPTIM_ADAM, __func__, groups, n, out);
+    return create_in_default_fpenv(GSC_OPTIM_ADAM, __func__, groups, n, out);
 }
 
 gsc_status gsc_optim_create_adamw(const gsc_param_group *groups, size_t n, gsc_optim **out)
 {
-    return create_in_known_environment(GSC_OPTIM_ADAMW, __func__, groups, n, out);
+    return create_in_default_fpenv(GSC_OPTIM_ADAMW, __func__, groups, n, out);
 }
 
 void gsc_optim_free(gsc_optim *optim)
@@ -192,21 +189,25 @@ static gsc_status check_group_index(const char *function, const gsc_optim *optim
     return GSC_OK;
 }
 
+static gsc_status set_lr(const char *function, gsc_optim *optim, size_t group, double lr)
+{
+    GSC_TRY(check_group_index(function, optim, group));
+    GSC_TRY(gsc__optim_check_lr(function, group, lr));
+    optim->groups[group].lr = lr;
+    return GSC_OK;
+}
+
 gsc_status gsc_optim_set_lr(gsc_optim *optim, size_t group, double lr)
 {
     gsc__fpenv caller = gsc__fpenv_enter();
-    gsc_status status = check_group_index(__func__, optim, group);
-    if (!status)
-        status = gsc__optim_check_lr(__func__, group, lr);
-    if (!status)
-        optim->groups[group].lr = lr;
+    gsc_status status = set_lr(__func__, optim, group, lr);
     gsc__fpenv_leave(caller);
     return status;
 }
 
 double gsc_optim_get_lr(const gsc_optim *optim, size_t group)
 {
-    return check_group_index(__func__, optim, group) ? (double)NAN : optim->groups[group].lr;
+    return check_group_index(__func__, optim, group) == GSC_OK ? optim->groups[group].lr : (double)NAN;
 }
 
 size_t gsc_optim_param_count(const gsc_optim *optim) { return optim ? optim->param_count : 0; }
@@ -219,8 +220,8 @@ const char *gsc_optim_param_name(const gsc_optim *optim, size_t param)
 size_t gsc_optim_find_param(const gsc_optim *optim, const char *name)
 {
     for (size_t i = 0; optim && name && i < optim->param_count; i++) {
-        const char *own = gsc_optim_param_name(optim, i);
-        if (own && strcmp(own, name) == 0)
+        const char *param_name = gsc_optim_param_name(optim, i);
+        if (param_name && strcmp(param_name, name) == 0)
             return i;
     }
     return SIZE_MAX;
@@ -238,10 +239,9 @@ gsc_status gsc_optim_set_step_count(gsc_optim *optim, size_t param, int64_t coun
     if (param >= optim->param_count)
         return gsc_fail(GSC_ERR_VALUE, "%s: param is %zu, but the optimizer has %zu parameters", __func__, param,
                         optim->param_count);
-    gsc_status status = gsc__optim_check_step_count(__func__, param, count);
-    if (!status)
-        optim->params[param].step_count = count;
-    return status;
+    GSC_TRY(gsc__optim_check_step_count(__func__, param, count));
+    optim->params[param].step_count = count;
+    return GSC_OK;
 }
 
 const char *gsc_optim_kind_name(const gsc_optim *optim)
@@ -254,16 +254,16 @@ const char *gsc_optim_kind_name(const gsc_optim *optim)
 const char *gsc_optim_state_name(const gsc_optim *optim, size_t param, size_t index)
 {
     static const char *const sgd_names[] = {"momentum_buffer"}, *const adam_names[] = {"exp_avg", "exp_avg_sq"};
-    if (!optim || param >= optim->param_count || index >= states_of(optim, &optim->params[param]))
+    if (!optim || param >= optim->param_count || index >= state_count(optim, &optim->params[param]))
         return NULL;
     return optim->kind == GSC_OPTIM_SGD ? sgd_names[index] : adam_names[index];
 }
 
 DLTensor *gsc_optim_state(gsc_optim *optim, size_t param, const char *name)
 {
-    const char *own;
-    for (size_t s = 0; name && (own = gsc_optim_state_name(optim, param, s)); s++)
-        if (strcmp(name, own) == 0)
+    const char *state_name;
+    for (size_t s = 0; name && (state_name = gsc_optim_state_name(optim, param, s)); s++)
+        if (strcmp(name, state_name) == 0)
             return &optim->params[param].state[s];
     return NULL;
 }

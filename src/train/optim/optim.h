@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_internal.h: what an optimizer is made of. optim_check.c checks what it is asked to be, optim.c
- * creates it, optim_step.c steps it. */
+/* optim.h: the struct behind gsc_optim. optim.c creates optimizers, check.c checks what they are created from, step.c
+ * steps them. */
 #ifndef GSC_TRAIN_OPTIM_OPTIM_H
 #define GSC_TRAIN_OPTIM_OPTIM_H
 
+#include "base/dtype_kind.h"
 #include "gradscaler/optim.h"
 #include "train/optim/kernels.h"
 
 typedef enum gsc__optim_kind { GSC_OPTIM_SGD, GSC_OPTIM_ADAM, GSC_OPTIM_ADAMW } gsc__optim_kind;
 
+enum { GSC_OPTIM_STATES = 2 };
+
 typedef struct gsc__optim_param {
     gsc_tensor *tensor; /* borrowed */
     size_t group;
     int64_t step_count;
-    bool is_double;
+    gsc__kind kind; /* GSC_F32 or GSC_F64 */
     size_t elements;
-    int32_t ndim; /* shape as it was at creation; steps check that it still is */
+    int32_t ndim; /* the shape at creation; steps check that it is still the same */
     int64_t shape[GSC_TENSOR_MAX_DIMS];
-    DLTensor state[2]; /* data NULL: no such state */
+    DLTensor state[GSC_OPTIM_STATES]; /* data NULL: no such state */
 } gsc__optim_param;
 
-/* One parameter's part of a step, and its place among the elements of all. */
+/* One parameter's part of a step. The elements of all parts are numbered consecutively: this one's from `start` on. */
 typedef struct gsc__optim_work {
     gsc__update update;
     gsc__update_kernel *kernel;
@@ -37,7 +40,7 @@ struct gsc_optim {
     void *states;          /* of all parameters, one block */
 };
 
-/* ` ("0.weight")` for messages, or nothing for a tensor without a name. */
+/* ` ("0.weight")` for messages; empty for a tensor without a name. */
 typedef struct gsc__optim_name_text {
     char text[128];
 } gsc__optim_name_text;

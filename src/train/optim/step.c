@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_step.c: one step over all parameters that have a gradient. Everything is checked first; from the first write on
- * nothing can fail. The elements of all parameters form one row that is cut into tasks of equal size, so that one
- * large and many small parameters spread over the threads alike. */
+/* step.c: one step over all parameters that have a gradient. Everything is checked before the first write; from then on
+ * nothing can fail. The elements of all parameters are numbered consecutively and cut into tasks of equal size, so that
+ * one large parameter and many small ones spread over the threads alike. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "base/fpenv.h"
+#include "base/reserved.h"
+#include "base/try.h"
+#include "gradscaler/status.h"
 #include "train/optim/optim.h"
 #include "train/tensor/tensor.h"
 
-enum { TASK = 32768 }; /* elements that are worth waking a thread for; below twice that the caller works alone */
+enum { TASK_ELEMENTS = 32768 }; /* work that is worth waking a thread for */
 
-/* Thousands of small parameters lie anywhere in memory: while one is at work, what a later one needs is on its way. Of
- * arrays the beginning is enough, since processors foresee the rest. */
+/* Hardware prefetchers cannot follow thousands of small parameters, which lie anywhere in memory: so while one is
+ * worked on, the first LINES cache lines of a later one are prefetched. They follow the rest of an array themselves. */
 enum { LINE = 64, LINES = 4, TENSORS_AHEAD = 8, WORK_AHEAD = 2 };
 
-/* Always inlined, since gcc drops calls of functions that only prefetch. */
-__attribute__((always_inline)) static inline void fetch(const void *memory)
+/* Always inlined, because gcc drops calls of functions that only prefetch. */
+__attribute__((always_inline)) static inline void prefetch(const void *memory)
 {
     for (uintptr_t line = 0; line < LINES; line++) /* may be past the end: nothing is read */
         __builtin_prefetch((const void *)((uintptr_t)memory + line * LINE));
 }
 
-/* base^exponent for exponent >= 1 by repeated squaring: multiplications alone, so the same bits everywhere, and a
- * resumed run finds the value again from the step count. */
+/* base^exponent for exponent >= 1 by repeated squaring. Multiplications give the same bits on every machine, and a
+ * resumed run computes the same value from the step count. */
 static double integer_power(double base, int64_t exponent)
 {
     double power = 1;
@@ -60,21 +64,27 @@ static gsc__optim_rule adam_rule(gsc__optim_kind kind, const gsc_param_group *gr
                                       .bias_correction2_sqrt = sqrt(1 - integer_power(group->beta2, step))}};
 }
 
+static gsc__optim_rule make_rule(const gsc_optim *optim, const gsc__optim_param *param)
+{
+    const gsc_param_group *group = &optim->groups[param->group];
+    int64_t step = param->step_count + 1;
+    return optim->kind == GSC_OPTIM_SGD ? sgd_rule(group, step) : adam_rule(optim->kind, group, step);
+}
+
 static gsc__update_kernel *kernel_of(const gsc__update_kernels *kernels, gsc__optim_kind kind,
                                      const gsc__optim_param *param)
 {
     gsc__update_kernel *const *by_type = kind != GSC_OPTIM_SGD  ? kernels->adam
                                          : param->state[0].data ? kernels->sgd_momentum
                                                                 : kernels->sgd;
-    return by_type[param->is_double];
+    return by_type[param->kind];
 }
 
 static void *elements_of(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
 
 static bool matches(const gsc__optim_param *param, const DLTensor *tensor)
 {
-    return tensor->dtype.code == kDLFloat && tensor->dtype.bits == (param->is_double ? 64 : 32) &&
-           tensor->dtype.lanes == 1 && tensor->ndim == param->ndim && !tensor->strides &&
+    return gsc__kind_of(tensor->dtype) == param->kind && tensor->ndim == param->ndim && !tensor->strides &&
            (param->ndim == 0 || memcmp(tensor->shape, param->shape, (size_t)param->ndim * sizeof *param->shape) == 0) &&
            (param->elements == 0 || tensor->data);
 }
@@ -89,12 +99,12 @@ static gsc_status check_unchanged(const gsc__optim_param *param, size_t index, c
         "optimizer step: the %s of parameter %zu%s is %s with ndim %d and shape %s; expected is a compact %s "
         "of shape %s, as when the optimizer was created",
         what, index, gsc__optim_name(param->tensor).text, gsc__kind_name(gsc__kind_of(tensor->dtype)),
-        (int)tensor->ndim, gsc__shape_print(shown, tensor->shape).text, param->is_double ? "float64" : "float32",
+        (int)tensor->ndim, gsc__shape_print(shown, tensor->shape).text, gsc__kind_name(param->kind),
         gsc__shape_print(param->ndim, param->shape).text);
 }
 
-/* A multiplier as two factors. float32 has normal numbers down to 2^-126; 1/scale reaches 2^-128, where the two missing
- * bits do not matter and the plain path loses them too; a clip coefficient on top can make it any smaller. */
+/* A multiplier as two factors. The normal numbers of float32 end at 2^-126. 1/scale goes down to 2^-128, where two bits
+ * are lost, as on the plain path; a clip coefficient can make the multiplier still smaller. */
 typedef struct split {
     double multiplier, rest;
 } split;
@@ -109,124 +119,105 @@ static split split_multiplier(double multiplier)
     return (split){ldexp(mantissa, exponent - rest), ldexp(1, rest)};
 }
 
-/* Lists and checks the work of this step. Rules are computed once per run of parameters of one group and age. */
-static gsc_status plan(gsc_optim *optim, double multiplier, size_t *count, size_t *elements)
+/* All work of a step. */
+typedef struct step_work {
+    gsc__optim_work *items;
+    size_t count, elements;
+} step_work;
+
+static void add_work(step_work *work, gsc__update update, gsc__update_kernel *kernel, size_t param, size_t elements)
+{
+    work->items[work->count++] = (gsc__optim_work){
+        .update = update, .kernel = kernel, .param = param, .start = work->elements, .elements = elements};
+    work->elements += elements;
+}
+
+/* Lists and checks the work of this step. Neighbours of one group and step count share a rule, computed once. */
+static gsc_status list_work(const gsc_optim *optim, double multiplier, step_work *work)
 {
     const gsc__update_kernels *kernels = gsc__update_kernels_of(gsc_isa());
     const gsc__optim_param *previous = NULL;
     gsc__optim_rule rule = {0};
-    *count = *elements = 0;
     for (size_t i = 0; i < optim->param_count; i++) {
         const gsc__optim_param *param = &optim->params[i];
         if (optim->param_count - i > TENSORS_AHEAD)
-            fetch(param[TENSORS_AHEAD].tensor);
+            prefetch(param[TENSORS_AHEAD].tensor);
         const DLTensor *data = gsc_tensor_data(param->tensor), *grad = gsc_tensor_grad(param->tensor);
         if (!grad)
             continue;
-        gsc_status status = check_unchanged(param, i, "gradient", grad);
-        if (!status)
-            status = check_unchanged(param, i, "data", data);
-        if (status)
-            return status;
-        if (!previous || previous->group != param->group || previous->step_count != param->step_count) {
-            const gsc_param_group *group = &optim->groups[param->group];
-            rule = optim->kind == GSC_OPTIM_SGD ? sgd_rule(group, param->step_count + 1)
-                                                : adam_rule(optim->kind, group, param->step_count + 1);
-        }
+        GSC_TRY(check_unchanged(param, i, "gradient", grad));
+        GSC_TRY(check_unchanged(param, i, "data", data));
+        if (!previous || previous->group != param->group || previous->step_count != param->step_count)
+            rule = make_rule(optim, param);
         previous = param;
-        const split factors = param->is_double ? (split){multiplier, 1} : split_multiplier(multiplier);
-        optim->work[(*count)++] = (gsc__optim_work){.update = {.param = elements_of(data),
-                                                               .grad = elements_of(grad),
-                                                               .state = {param->state[0].data, param->state[1].data},
-                                                               .multiplier = factors.multiplier,
-                                                               .rest = factors.rest,
-                                                               .rule = rule},
-                                                    .kernel = kernel_of(kernels, optim->kind, param),
-                                                    .param = i,
-                                                    .start = *elements,
-                                                    .elements = param->elements};
-        *elements += param->elements;
+        const split factors = param->kind == GSC_F64 ? (split){multiplier, 1} : split_multiplier(multiplier);
+        gsc__update update = {.param = elements_of(data),
+                              .grad = elements_of(grad),
+                              .state = {param->state[0].data, param->state[1].data},
+                              .multiplier = factors.multiplier,
+                              .rest = factors.rest,
+                              .rule = rule};
+        add_work(work, update, kernel_of(kernels, optim->kind, param), i, param->elements);
     }
     return GSC_OK;
 }
 
-typedef struct sweep {
-    const gsc__optim_work *work;
-    size_t count, elements;
-} sweep;
-
-/* The last piece of work that starts at or before `position`; the first starts at 0. */
-static size_t find(const sweep *all, size_t position)
+__attribute__((always_inline)) static inline void prefetch_work(const gsc__update *update)
 {
-    size_t low = 0, high = all->count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (all->work[middle].start <= position)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    prefetch(update->param);
+    prefetch(update->grad);
+    for (int k = 0; k < GSC_OPTIM_STATES && update->state[k]; k++)
+        prefetch(update->state[k]);
 }
 
-__attribute__((always_inline)) static inline void fetch_work(const gsc__update *update)
+/* The last task takes the remainder too, so that less than two tasks' elements wake no thread. */
+static size_t task_count(size_t elements) { return elements < TASK_ELEMENTS ? elements > 0 : elements / TASK_ELEMENTS; }
+
+static gsc__range task_part(size_t elements, size_t index)
 {
-    fetch(update->param);
-    fetch(update->grad);
-    for (int k = 0; k < 2 && update->state[k]; k++)
-        fetch(update->state[k]);
+    gsc__range part = gsc__part(elements, TASK_ELEMENTS, index);
+    if (index + 1 == task_count(elements))
+        part.end = elements;
+    return part;
 }
 
-/* The last task takes what is left of the elements. */
 static void run_task(void *ctx, size_t index)
 {
-    const sweep *all = ctx;
-    size_t begin = index * TASK, end = all->elements - begin < (size_t)2 * TASK ? all->elements : begin + TASK;
-    for (size_t i = find(all, begin); begin < end; i++) {
-        const gsc__optim_work *work = &all->work[i];
-        if (all->count - i > WORK_AHEAD)
-            fetch_work(&work[WORK_AHEAD].update);
-        size_t first = begin - work->start, left = work->elements - first;
-        size_t count = left < end - begin ? left : end - begin;
+    const step_work *work = ctx;
+    gsc__range part = task_part(work->elements, index);
+    size_t i = gsc__find_part(&work->items[0].start, sizeof *work->items, work->count, part.first);
+    for (; part.first < part.end; i++) {
+        const gsc__optim_work *item = &work->items[i];
+        if (work->count - i > WORK_AHEAD)
+            prefetch_work(&item[WORK_AHEAD].update);
+        size_t first = part.first - item->start, left = item->elements - first;
+        size_t count = left < part.end - part.first ? left : part.end - part.first;
         if (count > 0)
-            work->kernel(&work->update, first, count);
-        begin += count;
+            item->kernel(&item->update, first, count);
+        part.first += count;
     }
 }
-
-static size_t task_count(size_t elements) { return elements < TASK ? elements > 0 : elements / TASK; }
 
 static gsc_status step(gsc_optim *optim, double multiplier)
 {
-    sweep all = {.work = optim->work};
-    gsc_status status = plan(optim, multiplier, &all.count, &all.elements);
-    if (status)
-        return status;
-    gsc_parallel_run(task_count(all.elements), run_task, &all);
-    for (size_t i = 0; i < all.count; i++)
-        optim->params[all.work[i].param].step_count++;
+    step_work work = {.items = optim->work};
+    GSC_TRY(list_work(optim, multiplier, &work));
+    gsc_parallel_run(task_count(work.elements), run_task, &work);
+    for (size_t i = 0; i < work.count; i++)
+        optim->params[work.items[i].param].step_count++;
     return GSC_OK;
 }
 
-static gsc_status check_reserved(const char *of, const uint64_t reserved[8])
-{
-    for (size_t i = 0; i < 8; i++)
-        if (reserved[i])
-            return gsc_fail(GSC_ERR_VALUE, "optimizer step: %s->reserved[%zu] is not zero; zero-initialise the struct",
-                            of, i);
-    return GSC_OK;
-}
+static const char function[] = "optimizer step"; /* what messages call it */
 
 gsc_status gsc__optim_step_plain(void *self, const gsc_step_args *args, double *value, bool *has_value)
 {
-    gsc_status status = check_reserved("args", args->reserved);
-    if (status)
-        return status;
+    GSC_TRY(GSC_CHECK_RESERVED(args, function, "args"));
     double loss = args->closure ? args->closure(args->closure_ctx) : 0; /* in the caller's environment */
     gsc__fpenv caller = gsc__fpenv_enter();
-    status = step(self, 1);
+    gsc_status status = step(self, 1);
     gsc__fpenv_leave(caller);
-    if (!status && args->closure) {
+    if (status == GSC_OK && args->closure) {
         *value = loss;
         *has_value = true;
     }
@@ -235,11 +226,8 @@ gsc_status gsc__optim_step_plain(void *self, const gsc_step_args *args, double *
 
 static gsc_status check_scaling(const gsc_step_args *args, const gsc_grad_scaling *scaling)
 {
-    gsc_status status = check_reserved("args", args->reserved);
-    if (!status)
-        status = check_reserved("scaling", scaling->reserved);
-    if (status)
-        return status;
+    GSC_TRY(GSC_CHECK_RESERVED(args, function, "args"));
+    GSC_TRY(GSC_CHECK_RESERVED(scaling, function, "scaling"));
     if (args->closure)
         return gsc_fail(GSC_ERR_STATE, "optimizer step: a closure with scaled gradients; gradients of a re-evaluation "
                                        "would never be unscaled: pass no closure while the scaler is enabled");
@@ -251,15 +239,19 @@ static gsc_status check_scaling(const gsc_step_args *args, const gsc_grad_scalin
     return GSC_OK;
 }
 
+static gsc_status check_and_step(gsc_optim *optim, const gsc_step_args *args, const gsc_grad_scaling *scaling)
+{
+    GSC_TRY(check_scaling(args, scaling));
+    return step(optim, scaling->multiplier);
+}
+
 gsc_status gsc__optim_step_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling, double *value,
                                   bool *has_value)
 {
     (void)value;
     (void)has_value; /* without a closure there is nothing to return */
     gsc__fpenv caller = gsc__fpenv_enter();
-    gsc_status status = check_scaling(args, scaling);
-    if (!status)
-        status = step(self, scaling->multiplier);
+    gsc_status status = check_and_step(self, args, scaling);
     gsc__fpenv_leave(caller);
     return status;
 }

@@ -126,7 +126,7 @@ static void bad_steps_change_nothing(void **state)
     gsc_step_args args = {.closure = forbidden_closure, .closure_ctx = &calls, .reserved = {1}};
     gsc_grad_scaling scaling = {.multiplier = 1};
 
-    expect_failure(interface->step(optim, &args, &value, &has_value), GSC_ERR_VALUE, "args->reserved[0]");
+    expect_failure(interface->step(optim, &args, &value, &has_value), GSC_ERR_VALUE, "args.reserved[0]");
     args.reserved[0] = 0;
     expect_failure(interface->step_scaled(optim, &args, &scaling, &value, &has_value), GSC_ERR_STATE, "closure");
     assert_int_equal(calls, 0);
@@ -141,7 +141,7 @@ static void bad_steps_change_nothing(void **state)
     }
     scaling = (gsc_grad_scaling){.multiplier = 1, .reserved = {0, 0, 3}};
     expect_failure(interface->step_scaled(optim, &args, &scaling, &value, &has_value), GSC_ERR_VALUE,
-                   "scaling->reserved[2]");
+                   "scaling.reserved[2]");
 
     DLTensor *grad = gsc_tensor_grad(params[1]), before = *grad;
     grad->dtype = GSC_FLOAT16;
