@@ -7,6 +7,7 @@
 
 #include "gradients/fast_view.h"
 #include "gradients/layout.h"
+#include "gradients/runs.h"
 #include "gradients/tasks.h"
 
 void gsc__list_init(gsc__list *list)
@@ -70,13 +71,8 @@ gsc_status gsc__list_begin(gsc__list *list, size_t n)
 static inline void add_run(gsc__list *list, const gsc__view *view)
 {
     list->plain = list->plain && view->dense && view->kind == list->views[0].kind;
-    gsc__run *next = &list->runs[list->run_count];
-    if (list->run_count > 0 && (char *)next[-1].data + next[-1].count * gsc__kind_size(view->kind) == view->start) {
-        next[-1].count += view->count;
-        return;
-    }
-    *next = (gsc__run){view->start, view->count};
-    list->run_count++;
+    list->run_count =
+        gsc__runs_append(list->runs, list->run_count, view->start, view->count, gsc__kind_size(view->kind));
 }
 
 /* Takes up the view that lies in the next place of the list. */

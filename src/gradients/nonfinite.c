@@ -1,58 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonfinite.c: counts per tensor, and where they begin in row-major order: what a report says after an overflow. */
+/* nonfinite.c: a fast check of each part, and a count only where something is not finite. */
 #include "gradients/nonfinite.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "gradients/fast_view.h"
 #include "gradients/layout.h"
 #include "gradients/rows.h"
+#include "gradients/runs.h"
 #include "gradients/tasks.h"
 #include "gradscaler/status.h"
 #include "kernels/kernels.h"
 
 /* One tensor on all threads. */
-typedef struct census {
+typedef struct tensor_count {
     const gsc__layout *layout; /* logical */
     size_t count, elements_per_task;
     double r;
-    atomic_uint_least64_t infs, nans, first;
-} census;
+    _Atomic uint64_t infs, nans, first;
+} tensor_count;
 
-static void keep_least(atomic_uint_least64_t *least, uint64_t value)
-{
-    uint64_t seen = atomic_load(least);
-    while (value < seen && !atomic_compare_exchange_weak(least, &seen, value))
-        ;
-}
-
-static void count_block(census *all, size_t first, size_t count)
+static void count_block(tensor_count *all, size_t first, size_t count)
 {
     _Alignas(64) unsigned char packed[GSC_GRADIENT_BLOCK * sizeof(double)];
-    const gsc__layout *layout = all->layout;
-    gsc__run run = {packed, count};
-    if (layout->ndim == 1 && layout->stride[0] == 1)
-        run.data = layout->data + first * gsc__kind_size(layout->kind);
-    else
-        gsc__layout_pack(layout, first, count, packed);
+    const gsc__kind kind = all->layout->kind;
+    const gsc__run run = {gsc__rows_neighbours(all->layout, first, count, packed), count};
     const gsc__kernel_table *kernels = gsc__kernels();
-    if (kernels->check[layout->kind](&run, 1, all->r, NULL) < gsc__kind_infinity(layout->kind))
-        return; /* as nearly all are, and a check is faster than a count */
+    if (kernels->check[kind](&run, 1, all->r, NULL) < gsc__kind_infinity(kind))
+        return; /* nearly all blocks are finite, and a check is faster than a count */
     gsc__partial found;
-    kernels->count[layout->kind](&run, 1, all->r, &found);
+    kernels->count[kind](&run, 1, all->r, &found);
     atomic_fetch_add(&all->infs, found.counts.infs);
     atomic_fetch_add(&all->nans, found.counts.nans);
-    keep_least(&all->first, first + found.counts.first);
+    gsc__atomic_min(&all->first, first + found.counts.first);
 }
 
 static void count_task(void *ctx, size_t index)
 {
-    census *all = ctx;
-    size_t first = index * all->elements_per_task;
-    size_t end = all->count - first > all->elements_per_task ? first + all->elements_per_task : all->count;
-    for (; first < end; first += GSC_GRADIENT_BLOCK)
-        count_block(all, first, end - first < GSC_GRADIENT_BLOCK ? end - first : GSC_GRADIENT_BLOCK);
+    tensor_count *all = ctx;
+    gsc__range task = gsc__part(all->count, all->elements_per_task, index);
+    for (; task.first < task.end; task.first += GSC_GRADIENT_BLOCK)
+        count_block(all, task.first, gsc__block_length(task.first, task.end));
 }
 
 /* Any size, any strides. */
@@ -60,7 +49,7 @@ static bool count_large(const gsc__view *view, double r, gsc__nonfinite *out)
 {
     gsc__layout layout;
     gsc__layout_logical(view->tensor, view->kind, &layout);
-    census all = {.layout = &layout, .count = view->count, .r = r};
+    tensor_count all = {.layout = &layout, .count = view->count, .r = r};
     atomic_store(&all.first, view->count);
     gsc_parallel_run(gsc__task_split(view->count, &all.elements_per_task), count_task, &all);
     if (all.infs + all.nans == 0)
@@ -69,27 +58,10 @@ static bool count_large(const gsc__view *view, double r, gsc__nonfinite *out)
     return true;
 }
 
-/* Neighbours in memory become one run. Returns how many there are. */
-static size_t join(const gsc__run *runs, size_t n, size_t element_size, gsc__run *joined)
-{
-    size_t count = 0;
-    const char *end = NULL;
-    for (size_t k = 0; k < n; k++) {
-        if (runs[k].count == 0)
-            continue;
-        if (count > 0 && runs[k].data == end)
-            joined[count - 1].count += runs[k].count;
-        else
-            joined[count++] = runs[k];
-        end = (const char *)runs[k].data + runs[k].count * element_size;
-    }
-    return count;
-}
-
 static bool is_small(const gsc__view *view) { return view->dense && view->count < GSC_PARALLEL_MIN; }
 
-/* How many small tensors of one kind come next. */
-static size_t small_ones(const gsc__view *views, size_t n)
+/* How many of the first views are small and of one kind. */
+static size_t count_small_views(const gsc__view *views, size_t n)
 {
     size_t count = 0;
     while (count < n && is_small(&views[count]) && views[count].kind == views[0].kind)
@@ -97,25 +69,34 @@ static size_t small_ones(const gsc__view *views, size_t n)
     return count;
 }
 
-/* After an overflow in one of thousands, a share in one check is all that most of them need. */
+/* One kernel call for all, neighbours as one run. */
+static bool all_finite(const gsc__view *views, size_t n, double r)
+{
+    gsc__run runs[GSC_NONFINITE_BATCH];
+    const gsc__kind kind = views[0].kind;
+    size_t run_count = 0;
+    for (size_t k = 0; k < n; k++)
+        if (views[k].count > 0)
+            run_count = gsc__runs_append(runs, run_count, views[k].start, views[k].count, gsc__kind_size(kind));
+    return gsc__kernels()->check[kind](runs, run_count, r, NULL) < gsc__kind_infinity(kind);
+}
+
+/* After an overflow in one of thousands of tensors most batches are finite: one check settles them. */
 static bool count_small(const gsc__view *views, size_t n, double r, bool expected, gsc__nonfinite *out)
 {
-    gsc__run runs[GSC_NONFINITE_BATCH], joined[GSC_NONFINITE_BATCH];
+    if (!expected && all_finite(views, n, r))
+        return false;
+    gsc__run runs[GSC_NONFINITE_BATCH];
     gsc__partial found[GSC_NONFINITE_BATCH];
-    const gsc__kernel_table *kernels = gsc__kernels();
-    const gsc__kind kind = views[0].kind;
     for (size_t k = 0; k < n; k++)
         runs[k] = (gsc__run){views[k].start, views[k].count};
-    if (!expected &&
-        kernels->check[kind](joined, join(runs, n, gsc__kind_size(kind), joined), r, NULL) < gsc__kind_infinity(kind))
-        return false;
-    kernels->count[kind](runs, n, r, found);
+    gsc__kernels()->count[views[0].kind](runs, n, r, found);
     bool any = false;
     for (size_t k = 0; k < n; k++) {
         if (found[k].counts.infs + found[k].counts.nans == 0)
             continue;
         any = true;
-        if (gsc__fast_count(views[k].tensor) > 0) /* in row-major order */
+        if (gsc__fast_count(views[k].tensor) > 0) /* compact: the order of memory is the row-major one */
             out[k] = (gsc__nonfinite){.inf_count = found[k].counts.infs,
                                       .nan_count = found[k].counts.nans,
                                       .first_index = found[k].counts.first};
@@ -138,7 +119,7 @@ bool gsc__count_nonfinite(const gsc__view *views, size_t n, double r, bool expec
     bool any = false;
     memset(out, 0, n * sizeof *out);
     for (size_t i = 0; i < n;) {
-        size_t small = small_ones(views + i, n - i);
+        size_t small = count_small_views(views + i, n - i);
         any |= small > 0 ? count_small(views + i, small, r, expected, out + i) : count_large(&views[i], r, &out[i]);
         i += small > 0 ? small : 1;
     }

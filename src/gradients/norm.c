@@ -35,8 +35,8 @@ static gsc__partial add_partials(const gsc__partial *partials, size_t count)
 static double sum_block(const power_sweep *all, const gsc__view *view, const gsc__layout *layout, size_t first)
 {
     _Alignas(64) unsigned char packed[GSC_GRADIENT_BLOCK * sizeof(double)];
-    size_t count = view->count - first < GSC_GRADIENT_BLOCK ? view->count - first : GSC_GRADIENT_BLOCK;
-    gsc__layout_pack(layout, first, count, packed);
+    size_t count = gsc__block_length(first, view->count);
+    gsc__rows_pack(layout, first, count, packed);
     const gsc__run run = {packed, count};
     if (all->r != 1.0)
         gsc__kernels()->unscale[view->kind](&run, 1, all->r, NULL);

@@ -56,7 +56,7 @@ static void copy_strided(void *to, int64_t to_stride, const void *from, int64_t 
     }
 }
 
-void gsc__layout_pack(const gsc__layout *layout, size_t first, size_t count, void *packed)
+void gsc__rows_pack(const gsc__layout *layout, size_t first, size_t count, void *packed)
 {
     gsc__rows rows;
     gsc__row row;
@@ -67,7 +67,7 @@ void gsc__layout_pack(const gsc__layout *layout, size_t first, size_t count, voi
     }
 }
 
-void gsc__layout_unpack(const gsc__layout *layout, size_t first, size_t count, const void *packed)
+void gsc__rows_unpack(const gsc__layout *layout, size_t first, size_t count, const void *packed)
 {
     gsc__rows rows;
     gsc__row row;

@@ -23,7 +23,16 @@ void gsc__rows_begin(gsc__rows *rows, const gsc__layout *layout, size_t first, s
 bool gsc__rows_next(gsc__rows *rows, gsc__row *row);
 
 /* Copies elements [first, first + count) to or from neighbours in memory. */
-void gsc__layout_pack(const gsc__layout *layout, size_t first, size_t count, void *packed);
-void gsc__layout_unpack(const gsc__layout *layout, size_t first, size_t count, const void *packed);
+void gsc__rows_pack(const gsc__layout *layout, size_t first, size_t count, void *packed);
+void gsc__rows_unpack(const gsc__layout *layout, size_t first, size_t count, const void *packed);
+
+/* Elements [first, first + count) as neighbours in memory: where they lie, or else a copy in `packed`. */
+static inline void *gsc__rows_neighbours(const gsc__layout *layout, size_t first, size_t count, void *packed)
+{
+    if (gsc__layout_is_run(layout))
+        return layout->data + first * gsc__kind_size(layout->kind);
+    gsc__rows_pack(layout, first, count, packed);
+    return packed;
+}
 
 #endif

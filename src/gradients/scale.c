@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "gradients/fast_view.h"
 #include "gradients/layout.h"
 #include "gradients/overlap.h"
@@ -197,24 +198,19 @@ static void scale_run(const job *all, const void *in, void *out, size_t count)
 static void scale_strided(const job *all, size_t first, size_t count)
 {
     _Alignas(64) unsigned char in_packed[CHUNK * sizeof(double)], out_packed[CHUNK * sizeof(double)];
-    const void *from = in_packed;
-    if (all->in_run)
-        from = all->in.data + first * gsc__kind_size(all->in.kind);
-    else
-        gsc__layout_pack(&all->in, first, count, in_packed);
+    const void *from = gsc__rows_neighbours(&all->in, first, count, in_packed);
     void *to = all->out_run ? all->out.data + first * gsc__kind_size(all->out.kind) : (char *)out_packed;
     scale_run(all, from, to, count);
     if (!all->out_run)
-        gsc__layout_unpack(&all->out, first, count, out_packed);
+        gsc__rows_unpack(&all->out, first, count, out_packed);
 }
 
 static void scale_task(void *ctx, size_t index)
 {
     const job *all = ctx;
-    size_t first = index * all->elements_per_task, left = all->elements - first;
-    size_t end = left > all->elements_per_task ? first + all->elements_per_task : all->elements;
-    for (; first < end; first += CHUNK) {
-        size_t count = end - first < CHUNK ? end - first : CHUNK;
+    gsc__range task = gsc__part(all->elements, all->elements_per_task, index);
+    for (size_t first = task.first; first < task.end; first += CHUNK) {
+        size_t count = task.end - first < CHUNK ? task.end - first : CHUNK;
         if (all->in_run && all->out_run)
             scale_run(all, all->in.data + first * gsc__kind_size(all->in.kind),
                       all->out.data + first * gsc__kind_size(all->out.kind), count);
@@ -222,8 +218,6 @@ static void scale_task(void *ctx, size_t index)
             scale_strided(all, first, count);
     }
 }
-
-static bool is_run(const gsc__layout *layout) { return layout->ndim == 1 && layout->stride[0] == 1; }
 
 static size_t count_elements(const DLTensor *tensor)
 {
@@ -245,8 +239,8 @@ void gsc__scale_apply(const DLTensor *in, const DLTensor *out, double factor)
         return;
     gsc__layout_logical(in, in_kind, &all.in);
     gsc__layout_logical(out, out_kind, &all.out);
-    all.in_run = is_run(&all.in);
-    all.out_run = is_run(&all.out);
+    all.in_run = gsc__layout_is_run(&all.in);
+    all.out_run = gsc__layout_is_run(&all.out);
     all.factor = factor;
     size_t tasks = gsc__task_split(all.elements, &all.elements_per_task);
     if (tasks == 1)

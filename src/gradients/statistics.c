@@ -5,9 +5,9 @@
  * found while the block comes into the first cache, says whether it has elements that a slot does not tell apart:
  * subnormals from zeros, infinities from NaNs. Only then are they looked at one by one. Halves are widened first:
  * float32 has a normal number for each subnormal of float16. */
-#include <stdatomic.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "base/fpenv.h"
 #include "gradients/layout.h"
 #include "gradients/rows.h"
@@ -166,21 +166,16 @@ static void widen(gsc__kind kind, const uint16_t *halves, float *wide, size_t co
             wide[i] = gsc__f16_to_f32(halves[i]);
 }
 
-/* Elements [from, to) of the view. */
-static void count_part(const job *all, size_t from, size_t to, task_tally *tally)
+static void count_part(const job *all, gsc__range task, task_tally *tally)
 {
     _Alignas(64) unsigned char packed[GSC_GRADIENT_BLOCK * sizeof(double)];
     float wide[GSC_GRADIENT_BLOCK];
     const gsc__view *view = all->view;
     gsc__layout layout;
     gsc__layout_collapse(view->tensor, view->kind, &layout);
-    for (; from < to; from += GSC_GRADIENT_BLOCK) {
-        size_t count = to - from < GSC_GRADIENT_BLOCK ? to - from : GSC_GRADIENT_BLOCK;
-        const void *x = view->start + from * gsc__kind_size(view->kind);
-        if (!view->dense) {
-            gsc__layout_pack(&layout, from, count, packed);
-            x = packed;
-        }
+    for (; task.first < task.end; task.first += GSC_GRADIENT_BLOCK) {
+        size_t count = gsc__block_length(task.first, task.end);
+        const void *x = gsc__rows_neighbours(&layout, task.first, count, packed);
         if (view->kind == GSC_BF16 || view->kind == GSC_F16) {
             widen(view->kind, x, wide, count);
             x = wide;
@@ -208,19 +203,14 @@ static void sort_slots(const float_format *format, task_tally *tally)
 static void count_task(void *ctx, size_t index)
 {
     job *all = ctx;
-    size_t first = index * all->elements_per_task, left = all->view->count - first;
     task_tally tally = {.finite = {UINT64_MAX, 0}};
-    count_part(all, first, first + smaller(left, all->elements_per_task), &tally);
+    count_part(all, gsc__part(all->view->count, all->elements_per_task, index), &tally);
     sort_slots(all->format, &tally);
     for (int i = 0; i < COUNTERS; i++)
         if (tally.counters[i] != 0)
             atomic_fetch_add_explicit(&all->counters[i], tally.counters[i], memory_order_relaxed);
-    uint64_t seen = atomic_load(&all->least);
-    while (tally.finite.least < seen && !atomic_compare_exchange_weak(&all->least, &seen, tally.finite.least))
-        ;
-    seen = atomic_load(&all->most);
-    while (tally.finite.most > seen && !atomic_compare_exchange_weak(&all->most, &seen, tally.finite.most))
-        ;
+    gsc__atomic_min(&all->least, tally.finite.least);
+    gsc__atomic_max(&all->most, tally.finite.most);
 }
 
 static double value_of(const float_format *format, uint64_t magnitude)

@@ -3,12 +3,11 @@
 #include "gradients/sweep.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/fpenv.h"
 #include "gradients/rows.h"
-#include "gradients/tasks.h"
+#include "gradients/runs.h"
 
 enum {
     MOST_RUNS = 64,   /* in one kernel call */
@@ -28,7 +27,6 @@ typedef struct batch {
     gsc__kind kind;
     size_t count;
     size_t first_block; /* of the first run, where there are partials */
-    char *end;          /* of the last run; NULL: it cannot be extended */
     gsc__run runs[MOST_RUNS];
 } batch;
 
@@ -43,84 +41,77 @@ static void flush(batch *b)
     uint64_t bits = sweep->kernels[b->kind](b->runs, b->count, sweep->factor[b->kind], partials);
     b->max_bits[b->kind] = larger(b->max_bits[b->kind], bits);
     b->count = 0;
-    b->end = NULL;
 }
 
-/* Neighbours in memory become one run, where no partials of blocks are wanted. */
 static inline void add_run(batch *b, gsc__kind kind, void *data, size_t count, size_t block)
 {
-    if (b->end == data && b->kind == kind) {
-        b->runs[b->count - 1].count += count;
-        b->end += count * gsc__kind_size(kind);
-        return;
-    }
     if (b->count == MOST_RUNS || b->kind != kind)
         flush(b);
     if (b->count == 0) {
         b->kind = kind;
         b->first_block = block;
     }
-    b->runs[b->count++] = (gsc__run){data, count};
-    b->end = b->sweep->partials ? NULL : (char *)data + count * gsc__kind_size(kind);
+    if (b->sweep->partials) /* one a run */
+        b->runs[b->count++] = (gsc__run){data, count};
+    else
+        b->count = gsc__runs_append(b->runs, b->count, data, count, gsc__kind_size(kind));
 }
 
-static void sweep_packed(batch *b, const gsc__layout *layout, size_t from, size_t to, size_t first_block)
+static void sweep_packed(batch *b, const gsc__layout *layout, size_t first, size_t end, size_t first_block)
 {
     _Alignas(64) unsigned char packed[GSC_GRADIENT_BLOCK * sizeof(double)];
     flush(b);
-    for (; from < to; from += GSC_GRADIENT_BLOCK) {
-        size_t count = to - from < GSC_GRADIENT_BLOCK ? to - from : GSC_GRADIENT_BLOCK;
-        gsc__layout_pack(layout, from, count, packed);
-        add_run(b, layout->kind, packed, count, first_block + from / GSC_GRADIENT_BLOCK);
+    for (; first < end; first += GSC_GRADIENT_BLOCK) {
+        size_t count = gsc__block_length(first, end);
+        gsc__rows_pack(layout, first, count, packed);
+        add_run(b, layout->kind, packed, count, first_block + first / GSC_GRADIENT_BLOCK);
         flush(b);
         if (b->sweep->stores)
-            gsc__layout_unpack(layout, from, count, packed);
+            gsc__rows_unpack(layout, first, count, packed);
     }
 }
 
-static void sweep_strided(batch *b, const gsc__view *view, size_t from, size_t to)
+static void sweep_strided(batch *b, const gsc__view *view, size_t first, size_t end)
 {
     gsc__layout layout;
     gsc__layout_collapse(view->tensor, view->kind, &layout);
-    /* Partials are of blocks, and rows are not. */
+    /* A partial is of a block, which rows do not keep to. */
     if (b->sweep->partials || layout.stride[0] != 1 || layout.shape[0] < SHORTEST_ROW) {
-        sweep_packed(b, &layout, from, to, view->first_block);
+        sweep_packed(b, &layout, first, end, view->first_block);
         return;
     }
     gsc__rows rows;
     gsc__row row;
-    for (gsc__rows_begin(&rows, &layout, from, to - from); gsc__rows_next(&rows, &row);)
+    for (gsc__rows_begin(&rows, &layout, first, end - first); gsc__rows_next(&rows, &row);)
         add_run(b, view->kind, row.data, row.count, 0);
 }
 
-static inline void sweep_dense(batch *b, const gsc__view *view, size_t from, size_t to)
+static inline void sweep_dense(batch *b, const gsc__view *view, size_t first, size_t end)
 {
     size_t size = gsc__kind_size(view->kind);
     if (!b->sweep->partials) {
-        add_run(b, view->kind, view->start + from * size, to - from, 0);
+        add_run(b, view->kind, view->start + first * size, end - first, 0);
         return;
     }
-    for (; from < to; from += GSC_GRADIENT_BLOCK)
-        add_run(b, view->kind, view->start + from * size,
-                to - from < GSC_GRADIENT_BLOCK ? to - from : GSC_GRADIENT_BLOCK,
-                view->first_block + from / GSC_GRADIENT_BLOCK);
+    for (; first < end; first += GSC_GRADIENT_BLOCK)
+        add_run(b, view->kind, view->start + first * size, gsc__block_length(first, end),
+                view->first_block + first / GSC_GRADIENT_BLOCK);
 }
 
-static inline void sweep_part(void *ctx, const gsc__view *view, size_t from, size_t to)
+static inline void sweep_view(void *ctx, const gsc__view *view, size_t first, size_t end)
 {
     if (view->dense)
-        sweep_dense(ctx, view, from, to);
+        sweep_dense(ctx, view, first, end);
     else
-        sweep_strided(ctx, view, from, to);
+        sweep_strided(ctx, view, first, end);
 }
 
-/* Its runs need no initial value, and small lists notice. */
+/* Leaves the runs uninitialised: clearing them would slow small lists down. */
 static void batch_begin(batch *b, const gsc__sweep *sweep)
 {
     b->sweep = sweep;
     b->count = 0;
     b->kind = GSC_F32;
-    b->end = NULL;
     memset(b->max_bits, 0, sizeof b->max_bits);
 }
 
@@ -129,16 +120,13 @@ static void sweep_task(void *ctx, size_t index)
     shared *all = ctx;
     batch b;
     batch_begin(&b, all->sweep);
-    gsc__list_visit(all->sweep->list, index, all->elements_per_task, sweep_part, &b);
+    gsc__list_visit(all->sweep->list, index, all->elements_per_task, sweep_view, &b);
     flush(&b);
-    for (int kind = 0; kind < GSC_KINDS; kind++) {
-        uint64_t seen = atomic_load_explicit(&all->max_bits[kind], memory_order_relaxed);
-        while (b.max_bits[kind] > seen && !atomic_compare_exchange_weak(&all->max_bits[kind], &seen, b.max_bits[kind]))
-            ;
-    }
+    for (int kind = 0; kind < GSC_KINDS; kind++)
+        gsc__atomic_max(&all->max_bits[kind], b.max_bits[kind]);
 }
 
-/* What training loops mostly have, in one call of the kernel. */
+/* One kernel call for dense tensors of one kind, which most training loops have. */
 static inline void sweep_plain(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
     const gsc__list *list = sweep->list;
@@ -158,7 +146,7 @@ static void sweep_alone(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS])
     batch b;
     batch_begin(&b, sweep);
     for (size_t v = 0; v < sweep->list->count; v++)
-        sweep_part(&b, &sweep->list->views[v], 0, sweep->list->views[v].count);
+        sweep_view(&b, &sweep->list->views[v], 0, sweep->list->views[v].count);
     flush(&b);
     memcpy(max_bits, b.max_bits, sizeof b.max_bits);
 }

@@ -20,6 +20,6 @@ size_t gsc__task_split(size_t elements, size_t *elements_per_task)
     most = most < threads ? threads : most;
     most = most < MOST_TASKS ? most : MOST_TASKS;
     tasks = threads == 1 ? 1 : tasks > most ? most : tasks;
-    *elements_per_task = elements / tasks + (elements % tasks != 0);
+    *elements_per_task = gsc__parts(elements, tasks);
     return tasks;
 }

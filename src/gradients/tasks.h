@@ -5,15 +5,20 @@
 
 #include <stddef.h>
 
+#include "base/blocks.h"
+
 enum {
     GSC_GRADIENT_BLOCK = 4096,          /* elements; a packed block fits the first cache and a small stack */
     GSC_TASK_MIN = 32768,               /* elements that are worth waking a thread for */
     GSC_PARALLEL_MIN = 2 * GSC_TASK_MIN /* with fewer the calling thread works alone */
 };
 
-static inline size_t gsc__gradient_blocks(size_t elements)
+static inline size_t gsc__gradient_blocks(size_t elements) { return gsc__parts(elements, GSC_GRADIENT_BLOCK); }
+
+/* Elements of the block that begins at `first`, where the elements end at `end`. */
+static inline size_t gsc__block_length(size_t first, size_t end)
 {
-    return elements / GSC_GRADIENT_BLOCK + (elements % GSC_GRADIENT_BLOCK != 0);
+    return end - first < GSC_GRADIENT_BLOCK ? end - first : GSC_GRADIENT_BLOCK;
 }
 
 /* Returns a task count for gsc_parallel_run; sets the elements of each task but the last. */

@@ -144,7 +144,7 @@ __attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor
     gsc__layout layout;
     gsc__layout_collapse(tensor, view->kind, &layout);
     view->start = layout.data;
-    view->dense = layout.ndim == 1 && layout.stride[0] == 1;
+    view->dense = gsc__layout_is_run(&layout);
     gsc__overlap overlap = rules->writes ? gsc__self_overlap(&layout) : GSC_DISJOINT;
     if (overlap == GSC_OVERLAPPING)
         return refuse(subject, GSC_ERR_VALUE,

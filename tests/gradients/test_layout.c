@@ -198,12 +198,12 @@ static void test_rows_visit_the_elements_in_order(void **state)
         gsc__layout layout;
         gsc__layout_logical(&t.tensor, GSC_F32, &layout);
         float packed[625];
-        gsc__layout_pack(&layout, first, part, packed);
+        gsc__rows_pack(&layout, first, part, packed);
         for (size_t i = 0; i < part; i++)
             assert_true(packed[i] == (float)(2048 + offset_of(&t.tensor, (int64_t)(first + i))));
         /* collapsed: the same elements in some order */
         gsc__layout_collapse(&t.tensor, GSC_F32, &layout);
-        gsc__layout_pack(&layout, 0, count, packed);
+        gsc__rows_pack(&layout, 0, count, packed);
         double sum = 0, expected = 0;
         for (size_t i = 0; i < count; i++) {
             sum += (double)packed[i] * (double)packed[i];
@@ -229,14 +229,14 @@ static void test_unpack_is_the_inverse_of_pack(void **state)
         gsc__layout layout;
         gsc__layout_collapse(&tensor, kinds[k], &layout);
         _Alignas(8) char packed[105 * 8];
-        gsc__layout_pack(&layout, 10, 90, packed);
+        gsc__rows_pack(&layout, 10, 90, packed);
         for (size_t i = 0; i < 90 * gsc__kind_size(kinds[k]); i++)
             packed[i] = (char)~packed[i];
-        gsc__layout_unpack(&layout, 10, 90, packed);
+        gsc__rows_unpack(&layout, 10, 90, packed);
         assert_memory_not_equal(before, memory, sizeof before);
         for (size_t i = 0; i < 90 * gsc__kind_size(kinds[k]); i++)
             packed[i] = (char)~packed[i];
-        gsc__layout_unpack(&layout, 10, 90, packed);
+        gsc__rows_unpack(&layout, 10, 90, packed);
         assert_memory_equal(before, memory, sizeof before);
     }
 }
