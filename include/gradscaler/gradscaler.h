@@ -13,6 +13,7 @@
 #include "gradscaler/dtype.h"
 #include "gradscaler/gradients.h"
 #include "gradscaler/optimizer.h"
+#include "gradscaler/runtime.h"
 #include "gradscaler/scaler.h"
 #include "gradscaler/status.h"
 #include "gradscaler/version.h"

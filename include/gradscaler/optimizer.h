@@ -30,16 +30,17 @@ typedef struct gsc_step_args {
 
 /* What a scale-aware step gets: the gradients are still scaled, and it multiplies on the fly. */
 typedef struct gsc_grad_scaling {
-    double multiplier;              /* gradient to use = stored gradient * this (1/scale * clip coefficient) */
-    const DLTensor *multiplier_dev; /* float32[1] on the gradients' device, NULL on the CPU */
-    const DLTensor *found_inf_dev;  /* float32[1], non-zero: leave everything unchanged; NULL on the CPU */
+    double multiplier; /* gradient to use = stored gradient * this (1/scale * clip coefficient) */
+    /* Devices (see scaler.h); all NULL on the CPU. */
+    const DLTensor *multiplier_dev; /* float32[1] on the gradients' device */
+    const DLTensor *found_inf_dev;  /* float32[1], non-zero: leave everything unchanged */
     void *stream;
     uint64_t reserved[8];
 } gsc_grad_scaling;
 
 /* An optimizer as a scaler sees it. Its address is its identity: it must not move while a scaler knows it (see
- * gsc_scaler_forget). Callbacks run on the caller's thread in the caller's floating-point environment. They may call of
- * the same enabled scaler only functions that take it const; others answer GSC_ERR_STATE. */
+ * gsc_scaler_forget). Callbacks run on the caller's thread in the caller's floating-point environment. scaler.h tells
+ * what they may call. */
 typedef struct gsc_optimizer {
     void *self;                                    /* first argument of each callback */
     size_t (*grad_count)(void *self);              /* how many gradients there may be; not NULL */

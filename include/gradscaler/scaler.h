@@ -3,10 +3,16 @@
  *
  * One iteration: scale the loss, run the backward pass, then for each optimizer (unscale, look at or clip the
  * gradients,) step, and at the end one update. Each optimizer goes READY -> UNSCALED -> STEPPED; update makes all
- * READY. A scaler belongs to one thread at a time; different scalers are independent. Every function that returns
- * gsc_status leaves everything as it was when it returns an error, unless its comment says otherwise. A disabled scaler
- * passes through: scale copies, step calls the optimizer, the other calls check their arguments, succeed and do
- * nothing. */
+ * READY. A scaler belongs to one thread at a time; different scalers are independent. A disabled scaler passes through:
+ * scale copies, step calls the optimizer, the other calls check their arguments, succeed and do nothing.
+ *
+ * Errors. A function that returns an error has changed nothing, unless its comment says otherwise. All return
+ * GSC_ERR_VALUE for a NULL pointer that their comment does not allow, and for a reserved word that is not zero;
+ * comments do not repeat that.
+ *
+ * Callbacks (the optimizer's, the observer, the collectives) may call of the same scaler only functions that take it
+ * const; the others return GSC_ERR_STATE and change nothing. But the step of a disabled scaler may call all of them
+ * except destroy. Other scalers may be called freely. */
 #ifndef GRADSCALER_SCALER_H
 #define GRADSCALER_SCALER_H
 
@@ -23,6 +29,13 @@ extern "C" {
 #endif
 
 typedef struct gsc_scaler gsc_scaler;
+
+/* Devices. This version serves the CPU: {kDLCPU, 0}, no backend, no stream; anything else is GSC_ERR_DEVICE (a stream:
+ * GSC_ERR_VALUE). What device modules will use is declared so that no struct has to change for them:
+ *     gsc_scaler_options.device, .backend        the CPU and NULL
+ *     gsc_scaler_scale_view, _set_stream         take the device they are for: the CPU
+ *     gsc_step_result.outcome                    never GSC_PENDING
+ *     gsc_grad_scaling.multiplier_dev, .found_inf_dev, .stream        NULL */
 typedef struct gsc_backend gsc_backend; /* a device module's, e.g. gsc_cuda_backend() */
 
 typedef enum gsc_event_kind {
@@ -52,7 +65,7 @@ typedef struct gsc_comm {
 } gsc_comm;
 
 typedef struct gsc_scaler_options {
-    DLDevice device;               /* {kDLCPU, 0}: where scale and flags live */
+    DLDevice device;               /* {kDLCPU, 0}: where scale and flags live; see Devices above */
     const gsc_backend *backend;    /* serves `device` and gradients there; NULL: CPU only */
     double init_scale;             /* 65536 */
     double growth_factor;          /* 2, > 1 */
@@ -78,13 +91,16 @@ GSC_API gsc_scaler_options gsc_scaler_options_default(void);
  * Errors: GSC_ERR_VALUE naming the field, its value and its range; GSC_ERR_DEVICE: a device that the backend cannot
  * serve; GSC_ERR_MEMORY. */
 GSC_API gsc_status gsc_scaler_create(const gsc_scaler_options *options /* NULL: defaults */, gsc_scaler **out);
-GSC_API void gsc_scaler_destroy(gsc_scaler *scaler); /* NULL is fine */
+/* NULL is fine. In a callback of this scaler, enabled or not, it leaves a message and the scaler alive: destroy it
+ * afterwards. */
+GSC_API void gsc_scaler_destroy(gsc_scaler *scaler);
 
 /* out = in * scale, same shape, rounded once to out's dtype, which is in's dtype or float32/float64 wider than it.
- * Computed in float32, or in double where in or out is float64. out is in itself or disjoint from it. */
-GSC_API gsc_status gsc_scaler_scale(gsc_scaler *scaler, const DLTensor *in, DLTensor *out);
-/* The same for n pairs; all are checked before any is written. */
-GSC_API gsc_status gsc_scaler_scale_list(gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n);
+ * Computed in float32, or in double where in or out is float64. out is in itself or disjoint from it.
+ * Errors: GSC_ERR_VALUE (dtype, shape, layout), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE. */
+GSC_API gsc_status gsc_scaler_scale(const gsc_scaler *scaler, const DLTensor *in, DLTensor *out);
+/* The same for n pairs; all are checked before any is written. in and out may be NULL where n is 0. */
+GSC_API gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n);
 /* A borrowed read-only float32[] (0-d) that always holds the current scale: for frameworks that multiply in their own
  * graph. Shape and data live as long as the scaler. GSC_ERR_DEVICE: device is not served. */
 GSC_API gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *out);
@@ -95,7 +111,8 @@ GSC_API gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DL
  * strides), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE, GSC_ERR_MEMORY. With ranks: GSC_ERR_COMM, see docs/ranks.md.
  */
 GSC_API gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer);
-/* READY -> UNSCALED for a caller that has unscaled and checked with its own kernels; counts as checked. */
+/* READY -> UNSCALED for a caller that has unscaled and checked with its own kernels; counts as checked.
+ * Errors: GSC_ERR_STATE, GSC_ERR_MEMORY, GSC_ERR_COMM as gsc_scaler_unscale. */
 GSC_API gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf);
 
 typedef enum gsc_outcome {
@@ -124,15 +141,17 @@ typedef struct gsc_step_result {
 GSC_API gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
                                    gsc_step_result *result);
 /* The result of the optimizer's last step, also after update. None so far: GSC_ERR_STATE. */
-GSC_API gsc_status gsc_scaler_result(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result);
+GSC_API gsc_status gsc_scaler_result(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result);
 /* Unscales if READY, then clips as gsc_clip_grad_norm. *total_norm (may be NULL): before clipping. After step:
  * GSC_ERR_STATE. */
 GSC_API gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm,
                                              double norm_type, double *total_norm);
-/* The user's own skip: STEPPED without a step. */
+/* The user's own skip: READY or UNSCALED -> STEPPED without a step.
+ * Errors: GSC_ERR_STATE (already STEPPED), GSC_ERR_MEMORY; GSC_ERR_COMM: READY because this rank refused the
+ * optimizer's gradients. */
 GSC_API gsc_status gsc_scaler_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer);
-/* Back to READY within an iteration, e.g. for the second pass of SAM; an overflow seen so far still counts at update.
- */
+/* Back to READY within an iteration, from any stage, e.g. for the second pass of SAM; an overflow seen so far still
+ * counts at update. An optimizer that the scaler does not know is READY already. */
 GSC_API gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer);
 
 /* Ends the iteration: backs the scale off after an overflow in any optimizer, grows it after growth_interval clean
@@ -145,11 +164,14 @@ GSC_API gsc_status gsc_scaler_update(gsc_scaler *scaler);
 GSC_API gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale);
 GSC_API gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler,
                                                const DLTensor *new_scale /* one element, value copied */);
-/* Before an optimizer is freed or moved. Its overflow still counts at update. */
-GSC_API void gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer);
+/* Before an optimizer is freed or moved. Its overflow still counts at update. The optimizer is not read; one that the
+ * scaler does not know is fine. */
+GSC_API gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer);
 /* The stream on which work for a device is enqueued. The CPU has none: only NULL. */
 GSC_API gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream);
 
+/* Getters. Given a NULL scaler they leave a message and return NaN, 0, false or READY. An optimizer that the scaler
+ * does not know, NULL too, is READY, without an overflow. */
 GSC_API double gsc_scaler_get_scale(const gsc_scaler *scaler); /* 1.0 when disabled */
 GSC_API double gsc_scaler_get_growth_factor(const gsc_scaler *scaler);
 GSC_API double gsc_scaler_get_backoff_factor(const gsc_scaler *scaler);
@@ -174,7 +196,7 @@ typedef struct gsc_scaler_state {
     uint64_t reserved[8];
 } gsc_scaler_state;
 
-/* Read it after update: an iteration that is under way is not part of it. */
+/* Read it after update: an iteration that is under way is not part of it. It never fails but for NULL. */
 GSC_API gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out);
 /* All or nothing. GSC_ERR_VALUE: a field out of range. GSC_ERR_STATE: an optimizer is not READY, or an empty state is
  * loaded into an enabled scaler. Disabled: checked and ignored. */
@@ -189,7 +211,8 @@ typedef struct gsc_overflow {
     uint64_t reserved[2];
 } gsc_overflow;
 
-/* Returns how many there are and fills out[0 … capacity) with the first of them; out may be NULL with capacity 0. */
+/* Returns how many there are and fills out[0 … capacity) with the first of them; out may be NULL. A NULL scaler leaves
+ * a message and has none; neither has an optimizer that the scaler does not know. */
 GSC_API size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,
                                     size_t capacity);
 
@@ -200,6 +223,7 @@ typedef struct gsc_scaler_stats {
     int64_t backoffs, growths, consecutive_skips;
     uint64_t reserved[8];
 } gsc_scaler_stats;
+/* A NULL scaler leaves a message and gives zeros; out NULL leaves a message. */
 GSC_API void gsc_scaler_get_stats(const gsc_scaler *scaler, gsc_scaler_stats *out);
 
 #ifdef __cplusplus

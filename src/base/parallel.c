@@ -15,6 +15,7 @@
 #include "base/parallel.h"
 
 #include "base/fpenv.h"
+#include "gradscaler/runtime.h"
 #include "gradscaler/status.h"
 
 enum { MAX_THREADS = 1024, SPINS = 4000 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* status.c: the names of statuses, and each thread's last message. */
 #include "gradscaler/status.h"
 
 #include <stdarg.h>
@@ -6,10 +7,9 @@
 #include <string.h>
 
 #include "base/message.h"
-#include "gradscaler/version.h"
 
-/* Static thread-local storage: reached without a call into the dynamic loader, which would be one more dependency. What
- * is loaded late (plug-ins, Python's extensions) defines GSC_LOADED_LATE: little of that storage is left by then. */
+/* The initial-exec model needs no call into the dynamic loader, which would be one more dependency, but its storage is
+ * scarce once a program runs: libraries that are loaded late (plug-ins, Python's extensions) define GSC_LOADED_LATE. */
 #ifdef GSC_LOADED_LATE
 #define THREAD_LOCAL _Thread_local
 #else
@@ -24,16 +24,10 @@ static THREAD_LOCAL struct {
 const char *gsc_status_name(gsc_status status)
 {
     switch (status) {
-    case GSC_OK: return "GSC_OK";
-    case GSC_ERR_VALUE: return "GSC_ERR_VALUE";
-    case GSC_ERR_STATE: return "GSC_ERR_STATE";
-    case GSC_ERR_UNSUPPORTED: return "GSC_ERR_UNSUPPORTED";
-    case GSC_ERR_DEVICE: return "GSC_ERR_DEVICE";
-    case GSC_ERR_MEMORY: return "GSC_ERR_MEMORY";
-    case GSC_ERR_IO: return "GSC_ERR_IO";
-    case GSC_ERR_OPTIMIZER: return "GSC_ERR_OPTIMIZER";
-    case GSC_ERR_COMM: return "GSC_ERR_COMM";
-    case GSC_ERR_DIVERGED: return "GSC_ERR_DIVERGED";
+#define NAME(name, number, python, meaning)                                                                            \
+    case name: return #name;
+        GSC_STATUSES(NAME)
+#undef NAME
     }
     return "unknown status";
 }
@@ -58,5 +52,3 @@ gsc_status gsc_fail(gsc_status status, const char *format, ...)
     message.count++;
     return status;
 }
-
-const char *gsc_version(void) { return GSC_VERSION_STRING; }

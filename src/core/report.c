@@ -223,7 +223,11 @@ void gsc__report_overflow(gsc_scaler *scaler, gsc__record *record, double r, gsc
 size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,
                             size_t capacity)
 {
-    const gsc__record *record = scaler ? gsc__record_find(scaler, optimizer) : NULL;
+    if (!scaler) {
+        gsc_fail(GSC_ERR_VALUE, "gsc_scaler_overflows: scaler is NULL");
+        return 0;
+    }
+    const gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record)
         return 0;
     size_t count = record->report.count < capacity ? record->report.count : capacity;

@@ -25,12 +25,20 @@ static gsc_status check_scaler(const gsc_scaler *scaler, const char *caller)
     return GSC_OK;
 }
 
-static gsc_status check_optimizer(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
+/* As far as a function goes that leaves the scaler as it is. */
+static gsc_status check_reader(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
 {
-    GSC_TRY(check_scaler(scaler, caller));
+    if (!scaler)
+        return null_argument(caller, "scaler");
     if (!optimizer)
         return null_argument(caller, "optimizer");
     return GSC_CHECK_RESERVED(optimizer, caller, "optimizer");
+}
+
+static gsc_status check_optimizer(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
+{
+    GSC_TRY(check_scaler(scaler, caller));
+    return check_reader(scaler, optimizer, caller);
 }
 
 /* Leaves the entry again, in the environment that the caller (or the last callback) left. */
@@ -81,16 +89,23 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
     free(scaler);
 }
 
-gsc_status gsc_scaler_scale(gsc_scaler *scaler, const DLTensor *in, DLTensor *out)
+static gsc_status scale(const gsc_scaler *scaler, const DLTensor *in, DLTensor *out)
 {
-    GSC_TRY(check_scaler(scaler, "gsc_scaler_scale"));
-    gsc__env_enter(scaler);
     if (gsc__scale_fast(in, out, (double)scaler->scale))
-        return leave(scaler, GSC_OK);
-    gsc_status status = gsc__scale_check(in, out, 0, 0);
-    if (status == GSC_OK)
-        gsc__scale_apply(in, out, (double)scaler->scale);
-    return leave(scaler, status);
+        return GSC_OK;
+    GSC_TRY(gsc__scale_check(in, out, 0, 0));
+    gsc__scale_apply(in, out, (double)scaler->scale);
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_scale(const gsc_scaler *scaler, const DLTensor *in, DLTensor *out)
+{
+    if (!scaler)
+        return null_argument("gsc_scaler_scale", "scaler");
+    gsc__fpenv caller = gsc__fpenv_enter();
+    gsc_status status = scale(scaler, in, out);
+    gsc__fpenv_leave(caller);
+    return status;
 }
 
 static gsc_status scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
@@ -102,14 +117,17 @@ static gsc_status scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTe
     return GSC_OK;
 }
 
-gsc_status gsc_scaler_scale_list(gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
+gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
 {
-    const char *caller = "gsc_scaler_scale_list";
-    GSC_TRY(check_scaler(scaler, caller));
+    const char *api = "gsc_scaler_scale_list";
+    if (!scaler)
+        return null_argument(api, "scaler");
     if (n > 0 && (!in || !out))
-        return null_argument(caller, in ? "out" : "in");
-    gsc__env_enter(scaler);
-    return leave(scaler, scale_list(scaler, in, out, n));
+        return null_argument(api, in ? "out" : "in");
+    gsc__fpenv caller = gsc__fpenv_enter();
+    gsc_status status = scale_list(scaler, in, out, n);
+    gsc__fpenv_leave(caller);
+    return status;
 }
 
 gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *out)
@@ -146,10 +164,10 @@ gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, c
     return leave(scaler, gsc__do_step(scaler, optimizer, args, result));
 }
 
-gsc_status gsc_scaler_result(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result)
+gsc_status gsc_scaler_result(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result)
 {
     const char *caller = "gsc_scaler_result";
-    GSC_TRY(check_optimizer(scaler, optimizer, caller));
+    GSC_TRY(check_reader(scaler, optimizer, caller));
     if (!result)
         return null_argument(caller, "result");
     const gsc__record *record = gsc__record_find(scaler, optimizer);
@@ -225,10 +243,13 @@ gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler, const DLTensor *new_s
     return leave(scaler, status == GSC_OK ? gsc__do_update_to(scaler, value) : status);
 }
 
-void gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
-    if (check_scaler(scaler, "gsc_scaler_forget") == GSC_OK)
-        gsc__record_forget(scaler, optimizer);
+    GSC_TRY(check_scaler(scaler, "gsc_scaler_forget"));
+    if (!optimizer)
+        return null_argument("gsc_scaler_forget", "optimizer");
+    gsc__record_forget(scaler, optimizer);
+    return GSC_OK;
 }
 
 gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream)

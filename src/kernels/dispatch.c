@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/isa.h"
+#include "gradscaler/runtime.h"
 #include "gradscaler/status.h"
 #include "kernels/kernels.h"
 

@@ -36,18 +36,72 @@ static void test_null_scaler(void **state)
     assert_fails(GSC_ERR_VALUE, gsc_scaler_load_state_dict(NULL, &saved));
     assert_message("gsc_scaler_load_state_dict");
     assert_message("scaler");
-    /* Those that return no status do nothing. */
-    gsc_scaler_forget(NULL, optimizer);
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_forget(NULL, optimizer));
+    assert_message("gsc_scaler_forget: scaler is NULL");
     gsc_scaler_destroy(NULL);
-    assert_int_equal(gsc_scaler_overflows(NULL, optimizer, NULL, 0), 0);
+    rig_stop(&r);
+}
+
+/* The last message is of this function and about a NULL scaler; the next one starts without. */
+static void expect_null_scaler(const char *function)
+{
+    assert_message(function);
+    assert_message(": scaler is NULL");
+    gsc_fail(GSC_OK, "an older message");
+}
+
+/* rule 1.4 */
+static void test_getters_of_a_null_scaler(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 8);
+    const gsc_optimizer *optimizer = &r.optimizer.base;
+    gsc_overflow overflow = {.index = 7};
+    gsc_scaler_stats stats = {.updates = 7};
+    assert_int_equal(gsc_scaler_overflows(NULL, optimizer, &overflow, 1), 0);
+    assert_int_equal(overflow.index, 7);
+    expect_null_scaler("gsc_scaler_overflows");
     assert_false(gsc_scaler_is_enabled(NULL));
+    expect_null_scaler("gsc_scaler_is_enabled");
     assert_false(gsc_scaler_found_inf(NULL, optimizer));
+    expect_null_scaler("gsc_scaler_found_inf");
     assert_int_equal(gsc_scaler_get_stage(NULL, optimizer), GSC_STAGE_READY);
-    (void)gsc_scaler_get_scale(NULL);
-    (void)gsc_scaler_get_growth_factor(NULL);
-    (void)gsc_scaler_get_backoff_factor(NULL);
-    (void)gsc_scaler_get_growth_interval(NULL);
+    expect_null_scaler("gsc_scaler_get_stage");
+    assert_exact(gsc_scaler_get_scale(NULL), NAN);
+    expect_null_scaler("gsc_scaler_get_scale");
+    assert_exact(gsc_scaler_get_growth_factor(NULL), NAN);
+    expect_null_scaler("gsc_scaler_get_growth_factor");
+    assert_exact(gsc_scaler_get_backoff_factor(NULL), NAN);
+    expect_null_scaler("gsc_scaler_get_backoff_factor");
+    assert_int_equal(gsc_scaler_get_growth_interval(NULL), 0);
+    expect_null_scaler("gsc_scaler_get_growth_interval");
+    gsc_scaler_get_stats(NULL, &stats);
+    assert_int_equal(stats.updates, 0);
+    expect_null_scaler("gsc_scaler_get_stats");
     gsc_scaler_get_stats(r.scaler, NULL);
+    assert_message("gsc_scaler_get_stats: out is NULL");
+    rig_stop(&r);
+}
+
+/* One that the scaler does not know, NULL too: READY, without an overflow and without a message. */
+static void test_getters_of_an_unknown_optimizer(void **state)
+{
+    (void)state;
+    rig r, unknown;
+    rig_start(&r, 8);
+    rig_start(&unknown, 8);
+    assert_int_equal(rig_step(&r, INFINITY), GSC_SKIPPED_OVERFLOW);
+    gsc_fail(GSC_OK, "an older message");
+    const gsc_optimizer *optimizers[] = {NULL, &unknown.optimizer.base};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gsc_scaler_get_stage(r.scaler, optimizers[i]), GSC_STAGE_READY);
+        assert_false(gsc_scaler_found_inf(r.scaler, optimizers[i]));
+        assert_int_equal(gsc_scaler_overflows(r.scaler, optimizers[i], NULL, 0), 0);
+        assert_string_equal(gsc_last_error(), "an older message");
+    }
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, NULL, 4), 1); /* out may be NULL */
+    rig_stop(&unknown);
     rig_stop(&r);
 }
 
@@ -82,7 +136,7 @@ static void test_null_arguments(void **state)
         assert_fails(GSC_ERR_VALUE, gsc_scaler_state_dict(scaler, NULL));
         assert_fails(GSC_ERR_VALUE, gsc_scaler_load_state_dict(scaler, NULL));
         assert_exact((double)data, 1);
-        gsc_scaler_forget(scaler, NULL);
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_forget(scaler, NULL));
         assert_int_equal(gsc_scaler_overflows(scaler, NULL, NULL, 0), 0);
         rig_stop(&r);
     }
@@ -155,8 +209,12 @@ static void test_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_null_scaler),    cmocka_unit_test(test_null_arguments),
-        cmocka_unit_test(test_null_callbacks), cmocka_unit_test(test_reserved_of_the_optimizer),
+        cmocka_unit_test(test_null_scaler),
+        cmocka_unit_test(test_getters_of_a_null_scaler),
+        cmocka_unit_test(test_getters_of_an_unknown_optimizer),
+        cmocka_unit_test(test_null_arguments),
+        cmocka_unit_test(test_null_callbacks),
+        cmocka_unit_test(test_reserved_of_the_optimizer),
         cmocka_unit_test(test_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,7 +180,7 @@ static void test_the_other_calls_do_nothing(void **state)
         assert_ok(gsc_scaler_update(r.scaler));
         assert_ok(gsc_scaler_update_to(r.scaler, 8));
         assert_ok(gsc_scaler_set_stream(r.scaler, (DLDevice){kDLCPU, 0}, NULL));
-        gsc_scaler_forget(r.scaler, optimizer);
+        assert_ok(gsc_scaler_forget(r.scaler, optimizer));
     }
     assert_exact((double)r.grad, 65536);
     assert_exact(gsc_scaler_get_scale(r.scaler), 1);
@@ -245,7 +245,8 @@ static gsc_status in_grad;
 static gsc_status step_that_forgets(void *self, const gsc_step_args *args, double *value, bool *has_value)
 {
     (void)self, (void)args, (void)value, (void)has_value;
-    gsc_scaler_forget(open_scaler, &open_optimizer->base);
+    if (gsc_scaler_forget(open_scaler, &open_optimizer->base) != GSC_OK)
+        return GSC_ERR_STATE;
     gsc_scaler_destroy(open_scaler); /* refused: it would be freed under its own step */
     return gsc_scaler_update(open_scaler);
 }

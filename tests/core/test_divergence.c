@@ -150,7 +150,7 @@ static void test_the_message_without_names(void **state)
     start(&r, 1); /* a forgotten optimizer's overflow counts */
     r.grad = NAN;
     assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
-    gsc_scaler_forget(r.scaler, &r.optimizer.base);
+    assert_ok(gsc_scaler_forget(r.scaler, &r.optimizer.base));
     assert_fails(GSC_ERR_DIVERGED, gsc_scaler_update(r.scaler));
     rig_stop(&r);
 }

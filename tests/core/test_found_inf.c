@@ -36,7 +36,7 @@ static void test_one_bad_element_anywhere_is_found(void **state)
                 element_set(grad, i, 1);
                 assert_ok(gsc_scaler_update_to(scaler, 2));
             }
-            gsc_scaler_forget(scaler, &optimizer.base);
+            assert_ok(gsc_scaler_forget(scaler, &optimizer.base));
         }
     }
     gsc_scaler_destroy(scaler);

@@ -46,7 +46,7 @@ static void test_five_line_adoption(void **state)
     assert_int_equal(gsc_scaler_overflows(scaler, optimizer, &overflow, 1), 1);
     assert_string_equal(overflow.name, "weight");
     assert_int_equal(overflow.first_index, 1);
-    gsc_scaler_forget(scaler, optimizer);
+    assert_ok(gsc_scaler_forget(scaler, optimizer));
     gsc_optimizer_free(optimizer);
     assert_ok(gsc_scaler_update(scaler));
     assert_exact(gsc_scaler_get_scale(scaler), 32768);

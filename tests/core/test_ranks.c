@@ -452,6 +452,9 @@ static void test_a_rank_that_refused_does_not_wait_alone(void **state)
     assert_fails(GSC_ERR_COMM, gsc_scaler_step(r.scaler, optimizer, NULL, NULL));
     assert_fails(GSC_ERR_COMM, gsc_scaler_record(r.scaler, optimizer, false));
     assert_fails(GSC_ERR_COMM, gsc_scaler_clip_grad_norm(r.scaler, optimizer, 1, 2, NULL));
+    assert_fails(GSC_ERR_COMM, gsc_scaler_skip(r.scaler, optimizer));
+    assert_ok(gsc_scaler_rearm(r.scaler, optimizer));
+    assert_fails(GSC_ERR_COMM, gsc_scaler_unscale(r.scaler, optimizer));
     assert_int_equal(calls, 1);
     assert_ok(gsc_scaler_update_to(r.scaler, 8));
     assert_fails(GSC_ERR_COMM, gsc_scaler_unscale(r.scaler, optimizer)); /* the other ranks' refusal this time */

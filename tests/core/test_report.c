@@ -335,7 +335,7 @@ static void test_a_name_outlives_its_optimizer(void **state)
     fake_add(&r.optimizer, GSC_FLOAT32, &more, &more, 1, "a second parameter with a long name");
     assert_int_equal(rig_iterate(&r, 8), GSC_STEPPED);
     assert_string_equal(overflow.name, "weight");
-    gsc_scaler_forget(r.scaler, &r.optimizer.base);
+    assert_ok(gsc_scaler_forget(r.scaler, &r.optimizer.base));
     assert_string_equal(overflow.name, "weight");
     rig_stop(&r);
 }

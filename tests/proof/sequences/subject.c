@@ -95,7 +95,7 @@ static gsc_status perform(subject *s, const call *c, double *total_norm, gsc_ste
     case CALL_RECORD: return gsc_scaler_record(s->scaler, o, c->flag);
     case CALL_SKIP: return gsc_scaler_skip(s->scaler, o);
     case CALL_REARM: return gsc_scaler_rearm(s->scaler, o);
-    case CALL_FORGET: gsc_scaler_forget(s->scaler, o); return GSC_OK;
+    case CALL_FORGET: return gsc_scaler_forget(s->scaler, o);
     case CALL_UPDATE: return gsc_scaler_update(s->scaler);
     case CALL_UPDATE_TO: return gsc_scaler_update_to(s->scaler, c->number);
     }

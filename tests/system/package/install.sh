@@ -14,6 +14,8 @@ export PKG_CONFIG_PATH="$lib/pkgconfig"
 
 # shellcheck disable=SC2046 # a list of flags
 compile_and_run "$here/use_core.c" $(pkg-config --cflags --libs gradscaler) -Wl,-rpath,"$lib"
+# shellcheck disable=SC2046
+compile_and_run "$here/static_dtypes.c" $(pkg-config --cflags --libs gradscaler) -Wl,-rpath,"$lib"
 if with_train; then
     # shellcheck disable=SC2046
     compile_and_run "$here/use_train.c" $(pkg-config --cflags --libs gradscaler-train) -Wl,-rpath,"$lib"

@@ -3,7 +3,7 @@
 # Each layer includes only what the layers above it offer (docs/architecture.md), whatever the folder's files are called.
 . "$(dirname "$0")/common.sh"
 
-core_headers='gradscaler/(gradscaler|status|dtype|optimizer|scaler|gradients|version)\.h'
+core_headers='gradscaler/(gradscaler|status|runtime|dtype|optimizer|scaler|gradients|version)\.h'
 c_library='assert|errno|fenv|float|inttypes|limits|math|signal|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib'
 c_library="$c_library|string|time|pthread|sched|unistd|sys/auxv|cpuid|immintrin|xmmintrin|arm_neon"
 

@@ -16,8 +16,8 @@ $difference"
 }
 
 include=$SOURCE/include/gradscaler
-core="$include/status.h $include/dtype.h $include/optimizer.h $include/scaler.h $include/gradients.h"
-train=$(ls "$include"/*.h | grep -v -E '/(status|dtype|optimizer|scaler|gradients|gradscaler|train|version)\.h$')
+core="$include/status.h $include/runtime.h $include/dtype.h $include/optimizer.h $include/scaler.h $include/gradients.h"
+train=$(ls "$include"/*.h | grep -v -E '/(status|runtime|dtype|optimizer|scaler|gradients|gradscaler|train|version)\.h$')
 
 library=$BUILD/src/libgradscaler.so
 check_prefix "$library"
