@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_gzip.c: gzip files, which random bytes would not get past the checksums of. The input says how to compress and
- * what to damage; the rest of it is the content. The gzipped content is read as the plain one is; damaged, it is read
- * so too or refused. (Files of any bytes: fuzz_idx.c.) */
+/* fuzz_gzip.c: gzip files with valid checksums, which random bytes would not have. The input tells how to compress and
+ * what to damage; the rest of it is the content. The gzipped content must be read like the plain content; if damaged,
+ * it must be read like it or refused. (fuzz_idx.c reads files of any bytes.) */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -9,8 +9,8 @@
 #include "gradscaler/data.h"
 #include "support.h"
 
-/* The smallest windows, since most of the time goes into making them. */
-enum { GZIP_WINDOW_BITS = 9 + 16, LEAST_MEMORY = 1, MEMBERS = 3, SPARE = 64 };
+/* The smallest window and memory level, since allocating them takes most of the time. */
+enum { GZIP_WINDOW_BITS = 9 + 16, MIN_MEMORY_LEVEL = 1, MAX_MEMBERS = 3, SPARE = 64 };
 
 typedef struct buffer {
     uint8_t *data;
@@ -20,7 +20,8 @@ typedef struct buffer {
 static void add_member(buffer *to, const uint8_t *data, size_t size, int level, int strategy)
 {
     z_stream stream = {0};
-    require(deflateInit2(&stream, level, Z_DEFLATED, GZIP_WINDOW_BITS, LEAST_MEMORY, strategy) == Z_OK, "zlib starts");
+    require(deflateInit2(&stream, level, Z_DEFLATED, GZIP_WINDOW_BITS, MIN_MEMORY_LEVEL, strategy) == Z_OK,
+            "zlib starts");
     stream.next_in = (z_const Bytef *)(uintptr_t)data;
     stream.avail_in = (uInt)size;
     stream.next_out = to->data + to->size;
@@ -30,10 +31,10 @@ static void add_member(buffer *to, const uint8_t *data, size_t size, int level, 
     deflateEnd(&stream);
 }
 
-/* One to three members, whose contents follow one another. */
+/* Cuts the content into members of about equal size. */
 static buffer compress_content(input *in, int level, int strategy, size_t members)
 {
-    buffer out = {.capacity = compressBound((uLong)in->size) + 2 * in->size + MEMBERS * 64 + SPARE};
+    buffer out = {.capacity = compressBound((uLong)in->size) + 2 * in->size + MAX_MEMBERS * 64 + SPARE};
     out.data = malloc(out.capacity);
     require(out.data, "there is memory");
     size_t done = 0;
@@ -47,17 +48,17 @@ static buffer compress_content(input *in, int level, int strategy, size_t member
 
 typedef enum damage { DAMAGE_NONE, DAMAGE_BYTE, DAMAGE_END, DAMAGE_BEYOND, DAMAGES } damage;
 
-static void inflict(damage kind, size_t place, uint8_t byte, buffer *on)
+static void apply_damage(damage kind, size_t place, uint8_t byte, buffer *file)
 {
-    place %= on->size;
+    place %= file->size;
     if (kind == DAMAGE_BYTE)
-        on->data[place] ^= byte;
+        file->data[place] ^= byte;
     if (kind == DAMAGE_END)
-        on->size = place;
+        file->size = place;
     if (kind == DAMAGE_BEYOND) {
         size_t extra = 1 + place % SPARE;
-        memset(on->data + on->size, byte, extra);
-        on->size += extra;
+        memset(file->data + file->size, byte, extra);
+        file->size += extra;
     }
 }
 
@@ -88,23 +89,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {data, size};
     int level = (int)take_below(&in, 10), strategy = (int)take_below(&in, 5);
-    size_t members = 1 + take_below(&in, MEMBERS);
+    size_t members = 1 + take_below(&in, MAX_MEMBERS);
     damage kind = (damage)take_below(&in, DAMAGES);
     size_t place = take_u32(&in);
     uint8_t byte = take_byte(&in);
 
     gsc_idx plain, gzipped;
     gsc_status status = read_file(0, in.data, in.size, &plain);
-    bool doubly = in.size >= 2 && in.data[0] == 0x1f && in.data[1] == 0x8b; /* inflated once only */
+    bool is_gzip = in.size >= 2 && in.data[0] == 0x1f && in.data[1] == 0x8b; /* the reader inflates only once */
     buffer file = compress_content(&in, level, strategy, members);
-    inflict(kind, place, byte, &file);
+    apply_damage(kind, place, byte, &file);
     gsc_status again = read_file(1, file.data, file.size, &gzipped);
-    if (doubly)
-        require(again != GSC_OK, "a gzip file in a gzip file is no IDX file");
+    if (is_gzip)
+        require(again != GSC_OK, "a gzip file in a gzip file is not an IDX file");
     else if (kind == DAMAGE_NONE)
         require(again == status, "gzip changes nothing");
-    else if (kind != DAMAGE_END || members == 1) /* cut off between members a file is whole, and may be right */
-        require(again != GSC_OK || status == GSC_OK, "damage does not make a right file");
+    else if (kind != DAMAGE_END || members == 1) /* a file that ends between two members is whole and may be valid */
+        require(again != GSC_OK || status == GSC_OK, "damage does not make an invalid file valid");
     if (kind == DAMAGE_END && members == 1)
         require(again != GSC_OK, "a file without its end is refused");
     if (again == GSC_OK && status == GSC_OK)

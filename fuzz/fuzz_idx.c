@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_idx.c: the input is a file. Where it is not gzipped, gsc_idx_read says of it just what the few lines of
- * reference() say. */
+/* fuzz_idx.c: the input is a file. Unless it is gzipped, gsc_idx_read must agree with the few lines of reference(). */
 #include <string.h>
 
 #include "gradscaler/data.h"
 #include "support.h"
 
-/* The format, written a second time: whether the bytes are one whole IDX file of unsigned bytes. */
+/* A second description of the format: returns whether the bytes are a whole IDX file of unsigned bytes. */
 static bool reference(const uint8_t *data, size_t size, gsc_idx *out)
 {
     if (size < 4 || data[0] != 0 || data[1] != 0 || data[2] != 8 || data[3] < 1 || data[3] > GSC_IDX_MAX_DIMS)
@@ -36,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&untouched, 0xa5, sizeof untouched);
     forget_message();
     gsc_status status = gsc_idx_read(path, &idx);
-    require(gzipped || reference(data, size, &expected) == (status == GSC_OK), "right files are read, wrong ones not");
+    require(gzipped || reference(data, size, &expected) == (status == GSC_OK),
+            "valid files are read, others are refused");
     if (status != GSC_OK) {
         require(status == GSC_ERR_VALUE, "a file is refused for its content, not with %s", gsc_status_name(status));
         require(memcmp(&idx, &untouched, sizeof idx) == 0, "a refusal leaves the output alone");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_options.c: the input is the arguments of `gradscaler train`, each ended by a NUL. A wrong command line is told
- * in one line and sets nothing; a right one is silent, and means the same however values are attached to their options.
+/* fuzz_options.c: the input is the arguments of `gradscaler train`, each ended by a NUL. A wrong command line is
+ * reported in one line and sets nothing; a valid one prints nothing, and --name=value means the same as --name value.
  */
 #define _POSIX_C_SOURCE 200809L /* fmemopen */
 #include "train/options.h"
@@ -13,36 +13,37 @@
 
 enum { MAX_ARGUMENTS = 64, TEXT = 4096 };
 
-/* What the command writes to stderr. glibc's stderr is a variable; sanitizers write to the descriptor itself. */
-static char said[TEXT];
+/* What the command writes to stderr. The C library's stderr is a variable; sanitizers write to the descriptor itself.
+ */
+static char captured[TEXT];
 static FILE *real_stderr;
 
-static void listen(void)
+static void capture_stderr(void)
 {
-    memset(said, 0, sizeof said);
+    memset(captured, 0, sizeof captured);
     real_stderr = stderr;
-    stderr = fmemopen(said, sizeof said - 1, "w");
-    require(stderr, "a stream can be made");
+    stderr = fmemopen(captured, sizeof captured - 1, "w");
+    require(stderr, "a stream can be opened");
 }
 
-static void stop_listening(void)
+static void restore_stderr(void)
 {
     fclose(stderr);
     stderr = real_stderr;
 }
 
-/* Nothing, where all is well, or one line without control characters. */
-static void require_said(bool good)
+/* Nothing for a valid command line, else one line without control characters. */
+static void check_captured(bool valid)
 {
-    size_t length = strlen(said);
-    if (good) {
-        require(length == 0, "a right command line is silent, not: %s", said);
+    size_t length = strlen(captured);
+    if (valid) {
+        require(length == 0, "a valid command line prints nothing, not: %s", captured);
         return;
     }
-    require(strncmp(said, "gradscaler: ", 12) == 0, "the line has the program's name: %s", said);
-    require(said[length - 1] == '\n', "the line is ended: %s", said);
+    require(strncmp(captured, "gradscaler: ", 12) == 0, "the line begins with the program's name: %s", captured);
+    require(captured[length - 1] == '\n', "the line is complete: %s", captured);
     for (size_t i = 0; i + 1 < length; i++)
-        require((unsigned char)said[i] >= ' ' && said[i] != 0x7f, "control character in: %s", said);
+        require((unsigned char)captured[i] >= ' ' && captured[i] != 0x7f, "control character in: %s", captured);
 }
 
 static bool parse(int argc, char **argv, train_options *out)
@@ -50,22 +51,22 @@ static bool parse(int argc, char **argv, train_options *out)
     train_options untouched;
     memset(out, 0xa5, sizeof *out);
     memset(&untouched, 0xa5, sizeof untouched);
-    listen();
-    bool good = options_parse(argc, argv, out);
-    stop_listening();
-    require_said(good);
-    require(good || memcmp(out, &untouched, sizeof untouched) == 0, "a wrong command line sets nothing");
-    return good;
+    capture_stderr();
+    bool valid = options_parse(argc, argv, out);
+    restore_stderr();
+    check_captured(valid);
+    require(valid || memcmp(out, &untouched, sizeof untouched) == 0, "a wrong command line sets nothing");
+    return valid;
 }
 
-static void complete(const train_options *parsed, bool synthetic)
+static void check_completion(const train_options *parsed, bool synthetic)
 {
     train_options options = *parsed;
-    listen();
-    bool good = options_complete(&options, synthetic);
-    stop_listening();
-    require_said(good);
-    if (!good)
+    capture_stderr();
+    bool valid = options_complete(&options, synthetic);
+    restore_stderr();
+    check_captured(valid);
+    if (!valid)
         return;
     require(options.min_scale > 0 && options.min_scale <= options.init_scale, "the scale's lower limit");
     require(options.init_scale <= options.max_scale && options.max_scale < 3.5e38, "the scale's upper limit");
@@ -75,12 +76,12 @@ static void complete(const train_options *parsed, bool synthetic)
     require(options.lr >= 0 && options.lr <= 1e6, "the learning rate");
     require(options.clip_norm >= 0 && options.clip_norm < (double)INFINITY, "the clip norm");
     require(options.batch > 0 && options.epochs >= 0 && options.steps >= 0, "sizes");
-    require(options.epochs > 0 || options.steps > 0, "some end");
+    require(options.epochs > 0 || options.steps > 0, "the run ends");
     require(options.seed >= 0 && options.threads >= 0 && options.threads <= 4096, "seed and threads");
 }
 
-/* "--name=value" becomes "--name" "value", which is the same while the value does not look like an option. Values stay
- * where they are, so that borrowed ones are the same pointers. */
+/* "--name=value" becomes "--name" "value", which means the same unless the value looks like an option. Values are not
+ * copied, so that the pointers that options borrow are equal. */
 static int split(int argc, char **argv, char *names, char **out)
 {
     int count = 0;
@@ -111,13 +112,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         argv[argc++] = text + at;
 
     train_options options, again;
-    bool good = parse(argc, argv, &options);
-    bool good_again = parse(split(argc, argv, names, parts), parts, &again);
-    if (good && !options.help) {
-        complete(&options, false);
-        complete(&options, true);
+    bool valid = parse(argc, argv, &options);
+    bool valid_again = parse(split(argc, argv, names, parts), parts, &again);
+    if (valid && !options.help) {
+        check_completion(&options, false);
+        check_completion(&options, true);
         /* Flags take no value: --json= is refused, --json followed by an empty argument too. */
-        require(good_again && memcmp(&options, &again, sizeof options) == 0, "--name=value is --name value");
+        require(valid_again && memcmp(&options, &again, sizeof options) == 0, "--name=value is --name value");
     }
     free(text);
     free(names);

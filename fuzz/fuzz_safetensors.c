@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_safetensors.c: the input is a file. One that is opened shows all of its data, byte for byte and nothing else;
- * written again it has the same content, and a second time the same bytes. */
+/* fuzz_safetensors.c: the input is a file. If it opens, its tensors are all of its data, byte for byte; written again,
+ * it has the same content, and written once more, the same bytes. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void remove_folder(void)
     rmdir(folder);
 }
 
-/* In memory where there is such a place: writing syncs. */
+/* In memory if possible: writing a file syncs it to disk. */
 static void make_folder(void)
 {
     if (folder[0] != '\0')
@@ -32,7 +32,7 @@ static void make_folder(void)
     atexit(remove_folder);
 }
 
-static size_t bytes_of(const DLTensor *tensor)
+static size_t count_bytes(const DLTensor *tensor)
 {
     size_t bytes = (size_t)tensor->dtype.bits / 8;
     for (int32_t i = 0; i < tensor->ndim; i++)
@@ -40,13 +40,13 @@ static size_t bytes_of(const DLTensor *tensor)
     return bytes;
 }
 
-/* An empty tensor has none: NULL. */
+/* The first element; NULL if the tensor is empty. */
 static const uint8_t *elements(const DLTensor *tensor)
 {
     return tensor->data ? (const uint8_t *)tensor->data + tensor->byte_offset : NULL;
 }
 
-/* Looks at every byte that the file shows: they are the file's data, in order and complete. */
+/* Checks every byte: the tensors are the file's data, in order and complete. */
 static void check_data(const gsc_safetensors *file, const uint8_t *data, size_t size)
 {
     input length = {data, size};
@@ -55,7 +55,7 @@ static void check_data(const gsc_safetensors *file, const uint8_t *data, size_t 
     for (size_t i = 0; i < gsc_safetensors_count(file); i++) {
         const DLTensor *tensor = gsc_safetensors_tensor(file, i);
         require(tensor->device.device_type == kDLCPU && tensor->strides == NULL, "a compact tensor on the CPU");
-        size_t bytes = bytes_of(tensor);
+        size_t bytes = count_bytes(tensor);
         require(bytes <= size - at, "tensor %zu is within the file", i);
         require(bytes == 0 || memcmp(elements(tensor), data + at, bytes) == 0, "the bytes of tensor %zu", i);
         require((uintptr_t)elements(tensor) % ((size_t)tensor->dtype.bits / 8) == 0 || tensor->dtype.code == kDLComplex,
@@ -78,7 +78,7 @@ static void check_names(const gsc_safetensors *file)
         require(gsc_safetensors_metadata_find(file, entry.key) == entry.value, "metadata %s is found", entry.key);
     }
     require(!gsc_safetensors_name(file, count) && !gsc_safetensors_tensor(file, count), "there are no more");
-    require(!gsc_safetensors_metadata(file, m).key, "nor metadata");
+    require(!gsc_safetensors_metadata(file, m).key, "there is no more metadata");
 }
 
 static gsc_status write_again(const gsc_safetensors *file, const char *path)
@@ -114,7 +114,7 @@ static void require_equal(const gsc_safetensors *one, const gsc_safetensors *oth
         const DLTensor *b = gsc_safetensors_find(other, gsc_safetensors_name(one, i));
         require(b && memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 && a->ndim == b->ndim, "tensor %zu", i);
         require(a->ndim == 0 || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0, "shape %zu", i);
-        require(bytes_of(a) == 0 || memcmp(elements(a), elements(b), bytes_of(a)) == 0, "elements %zu", i);
+        require(count_bytes(a) == 0 || memcmp(elements(a), elements(b), count_bytes(a)) == 0, "elements %zu", i);
     }
     require(gsc_safetensors_metadata_count(one) == gsc_safetensors_metadata_count(other), "the number of entries");
     for (size_t i = 0; i < gsc_safetensors_metadata_count(one); i++) {
@@ -127,7 +127,7 @@ static void require_equal(const gsc_safetensors *one, const gsc_safetensors *oth
 static bool same_bytes(const char *one, const char *other)
 {
     FILE *a = fopen(one, "rb"), *b = fopen(other, "rb");
-    require(a && b, "both files are there");
+    require(a && b, "both files exist");
     int from_a, from_b;
     do {
         from_a = getc(a);
@@ -146,7 +146,7 @@ static void check_writing(const gsc_safetensors *file)
     gsc_safetensors *again = open_written(written[0]);
     require_equal(file, again);
     require_equal(again, file);
-    require(write_again(again, written[1]) == GSC_OK, "and once more");
+    require(write_again(again, written[1]) == GSC_OK, "what was written can be written again");
     require(same_bytes(written[0], written[1]), "equal content makes equal files");
     gsc_safetensors_close(again);
 }

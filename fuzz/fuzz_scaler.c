@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_scaler.c: the input is options and calls. Wrong options are refused; with right ones the scaler is compared with
- * the model of its rules (tests/proof/sequences/) after every call: status, outputs and everything that can be seen. */
+/* fuzz_scaler.c: the input is options and calls. Invalid options must be refused; with valid ones the scaler is
+ * compared with the model of its rules (tests/proof/sequences/) after every call: status, outputs and all that its
+ * functions return. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -12,18 +13,18 @@ enum { MAX_CALLS = 200 };
 
 #define TAKE_FROM(in, array) ((array)[take_below(in, sizeof(array) / sizeof(array)[0])])
 
-/* One in four is any number, the others are the given ones. */
+/* One in four is any number; the others are from the array. */
 #define TAKE_NUMBER(in, array) (take_below(in, 4) > 0 ? TAKE_FROM(in, array) : take_double(in))
 
 static gsc_scaler_options take_options(input *in)
 {
-    static const double least[] = {0x1p-126, 1, 4, 8}, init[] = {8, 65536, 5, 0x1p126};
-    static const double greatest[] = {0x1.fffffep127, 8, 33, 65536};
+    static const double min[] = {0x1p-126, 1, 4, 8}, init[] = {8, 65536, 5, 0x1p126};
+    static const double max[] = {0x1.fffffep127, 8, 33, 65536};
     static const double growth[] = {2, 1.5, 1.0000001, 1e9}, backoff[] = {0.5, 0.75, 0.9999999, 1e-9};
     gsc_scaler_options options = gsc_scaler_options_default();
-    options.min_scale = TAKE_NUMBER(in, least);
+    options.min_scale = TAKE_NUMBER(in, min);
     options.init_scale = TAKE_NUMBER(in, init);
-    options.max_scale = TAKE_NUMBER(in, greatest);
+    options.max_scale = TAKE_NUMBER(in, max);
     options.growth_factor = TAKE_NUMBER(in, growth);
     options.backoff_factor = TAKE_NUMBER(in, backoff);
     options.growth_interval = (int64_t)take_below(in, 4);
@@ -33,12 +34,12 @@ static gsc_scaler_options take_options(input *in)
     return options;
 }
 
-/* Rule 1. Scales are float32 numbers (rule 2), which the model is given so. */
+/* Rounds scales to float32 (rule 2), as the model expects them; returns whether they are valid (rule 1). */
 static bool round_scales(gsc_scaler_options *options)
 {
     double *scales[] = {&options->min_scale, &options->init_scale, &options->max_scale};
     for (int i = 0; i < 3; i++) {
-        if (!(fabs(*scales[i]) <= 1e300)) /* beyond the range of a cast too */
+        if (!(fabs(*scales[i]) <= 1e300)) /* larger ones must not be cast to float */
             return false;
         *scales[i] = (double)(float)*scales[i];
         if (!(*scales[i] >= (double)FLT_MIN && *scales[i] <= (double)FLT_MAX))
@@ -47,7 +48,7 @@ static bool round_scales(gsc_scaler_options *options)
     return options->min_scale <= options->init_scale && options->init_scale <= options->max_scale;
 }
 
-static bool are_right(gsc_scaler_options *options)
+static bool are_valid(gsc_scaler_options *options)
 {
     return round_scales(options) && options->growth_factor > 1 && isfinite(options->growth_factor) &&
            options->backoff_factor > 0 && options->backoff_factor < 1 && options->growth_interval > 0 &&
@@ -58,12 +59,12 @@ static void require_refusal(const gsc_scaler_options *options)
 {
     gsc_scaler *scaler = NULL;
     forget_message();
-    require(gsc_scaler_create(options, &scaler) == GSC_ERR_VALUE, "wrong options are refused");
-    require(scaler == NULL, "a refusal makes no scaler");
+    require(gsc_scaler_create(options, &scaler) == GSC_ERR_VALUE, "invalid options are refused");
+    require(scaler == NULL, "a refusal creates no scaler");
     require_message("gsc_scaler_create: ");
 }
 
-/* Which NaN one is, is not compared. */
+/* All NaNs become the same one: their bits are not compared. */
 static float any_float(uint32_t bits)
 {
     float value;
@@ -104,14 +105,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {data, size};
     gsc_scaler_options options = take_options(&in), rounded = options;
-    if (!are_right(&rounded)) {
+    if (!are_valid(&rounded)) {
         require_refusal(&options);
         return 0;
     }
     int optimizers = 1 + (int)take_below(&in, MAX_OPTIMIZERS);
     unsigned scale_aware = take_byte(&in);
     subject *s = subject_create(&options, optimizers, scale_aware);
-    require(s, "right options are accepted");
+    require(s, "valid options are accepted");
     model m = model_create(&rounded, optimizers, scale_aware);
     call calls[MAX_CALLS];
     for (int i = 0; i < MAX_CALLS && in.size > 0; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_state_json.c: the input is the text. What is read, written and read again is the same state, also to a scaler
- * that loads it; what is refused leaves everything as it was. */
+/* fuzz_state_json.c: the input is a text. A state that is read, written and read again is the same, also for a scaler
+ * that loads it; a refused text changes nothing. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define FROM_JSON "gsc_scaler_state_from_json"
 #define TO_JSON "gsc_scaler_state_to_json"
 
-/* state_json.h: what is at its default is not written, and what is not written is read as zero: "keep". */
+/* state_json.h: a field at its default is not written, and a field that is not written is read as zero, "keep". */
 static gsc_scaler_state as_written(const gsc_scaler_state *state)
 {
     gsc_scaler_state out = *state;
@@ -34,7 +34,7 @@ static bool equal(const gsc_scaler_state *one, const gsc_scaler_state *other)
            memcmp(one->reserved, other->reserved, sizeof one->reserved) == 0;
 }
 
-/* false: refused. */
+/* Returns false if the text is refused. */
 static bool read_text(const char *text, gsc_scaler_state *out)
 {
     gsc_scaler_state untouched;
@@ -59,12 +59,12 @@ static char *write_text(const gsc_scaler_state *state)
     return text;
 }
 
-/* *after: what a fresh scaler has afterwards. */
+/* Loads the state into a new scaler; *after: the state of the scaler afterwards. */
 static gsc_status load(const gsc_scaler_state *state, gsc_scaler_state *after)
 {
     gsc_scaler_state before;
     gsc_scaler *scaler;
-    require(gsc_scaler_create(NULL, &scaler) == GSC_OK, "a scaler can be made");
+    require(gsc_scaler_create(NULL, &scaler) == GSC_OK, "a scaler can be created");
     gsc_scaler_state_dict(scaler, &before);
     forget_message();
     gsc_status status = gsc_scaler_load_state_dict(scaler, state);
@@ -77,7 +77,7 @@ static gsc_status load(const gsc_scaler_state *state, gsc_scaler_state *after)
     return status;
 }
 
-/* Writing and reading back, to the struct, to the text and to a scaler. */
+/* Writes and reads back: the struct, the text and a scaler that loads it must be the same. */
 static void check_round_trip(const gsc_scaler_state *state)
 {
     char *text = write_text(state);
@@ -85,13 +85,13 @@ static void check_round_trip(const gsc_scaler_state *state)
     require(read_text(text, &again), "what was written can be read: %s", text);
     require(equal(&again, &expected), "what was written is read as it was: %s", text);
     char *text_again = write_text(&again);
-    /* Zeros and defaults, which are not written, are read as the empty state; scalers refuse both. */
+    /* A state of zeros and defaults is written as the empty state; scalers refuse both. */
     bool is_empty = strcmp(text_again, "{}") == 0;
     require(is_empty || strcmp(text, text_again) == 0, "the same state is the same text: %s and %s", text, text_again);
     gsc_status status = load(state, &loaded), status_again = load(&again, &loaded_again);
     require(status == status_again || (is_empty && status != GSC_OK && status_again != GSC_OK),
             "both states are loaded, or none: %s", text);
-    require(equal(&loaded, &loaded_again), "both states make the same scaler: %s", text);
+    require(equal(&loaded, &loaded_again), "both states give the same scaler: %s", text);
     free(text);
     free(text_again);
 }

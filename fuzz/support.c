@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* support.c: what the fuzz targets share. */
 #define _GNU_SOURCE /* memfd_create */
 #include "support.h"
 
@@ -24,10 +25,10 @@ static const char old_message[] = "an old message";
 
 void forget_message(void) { gsc_fail(GSC_OK, "%s", old_message); }
 
-void require_message(const char *who)
+void require_message(const char *start)
 {
-    require(strncmp(gsc_last_error(), who, strlen(who)) == 0, "the message begins with %s", who);
-    require(strlen(gsc_last_error()) > strlen(who) + 2, "the message says more");
+    require(strncmp(gsc_last_error(), start, strlen(start)) == 0, "the message begins with %s", start);
+    require(strlen(gsc_last_error()) > strlen(start) + 2, "the message goes on");
 }
 
 uint8_t take_byte(input *in)
@@ -66,7 +67,7 @@ const char *fuzz_file(int slot, const void *data, size_t size)
     static char paths[FUZZ_FILES][64];
     if (descriptors[slot] == 0) {
         descriptors[slot] = memfd_create("fuzz", MFD_CLOEXEC);
-        require(descriptors[slot] > 0, "a file in memory can be made");
+        require(descriptors[slot] > 0, "a file in memory can be created");
         snprintf(paths[slot], sizeof paths[slot], "/proc/self/fd/%d", descriptors[slot]);
     }
     require(ftruncate(descriptors[slot], 0) == 0, "the file can be emptied");

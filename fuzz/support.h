@@ -13,16 +13,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Ends the program, which is what libFuzzer takes for a finding, with what was expected in words. */
+/* Ends the program with what was expected, in words. libFuzzer reports that as a finding. */
 #define require(condition, ...) ((condition) ? (void)0 : fuzz_fail(__FILE__, __LINE__, #condition, __VA_ARGS__))
 _Noreturn void fuzz_fail(const char *file, int line, const char *condition, const char *format, ...) GSC_PRINTF(4, 5);
 
-/* A message that begins with `who`, as after every refusal. */
-void require_message(const char *who);
-/* Sets the message, so that an old one is not taken for that of the next call. */
+/* Requires a message that begins with `start` and goes on, as every refusal leaves one. */
+void require_message(const char *start);
+/* Replaces the last error message, so that it is not mistaken for that of the next call. */
 void forget_message(void);
 
-/* Takes numbers off the front of an input; an input that is used up gives zeros. */
+/* Take numbers off the front of an input; an exhausted input gives zeros. */
 typedef struct input {
     const uint8_t *data;
     size_t size;
@@ -31,11 +31,10 @@ typedef struct input {
 uint8_t take_byte(input *in);
 uint32_t take_u32(input *in);
 uint64_t take_u64(input *in);
-double take_double(input *in);          /* any bits */
+double take_double(input *in);          /* any bit pattern */
 size_t take_below(input *in, size_t n); /* 0 … n - 1, n in 1 … 256 */
 
-/* A file in memory with this content; its path is valid, and names the same file, until the next call with this slot.
- */
+/* Writes a file in memory and returns its path, which is valid until the next call with this slot. */
 enum { FUZZ_FILES = 2 };
 const char *fuzz_file(int slot, const void *data, size_t size);
 
