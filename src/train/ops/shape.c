@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: reshape. */
+/* shape.c: the op that changes the shape alone: reshape. */
 #include <inttypes.h>
 #include <string.h>
 

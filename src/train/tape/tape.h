@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tape.h: the record of op calls, and what ops find on it: scratch memory and oneDNN's primitives. */
+/* tape.h: the struct behind gsc_tape: the record of op calls, and what ops need: memory and oneDNN's primitives. */
 #ifndef GSC_TRAIN_TAPE_TAPE_H
 #define GSC_TRAIN_TAPE_TAPE_H
 
@@ -7,7 +7,7 @@
 #include "train/tape/op.h"
 #include "train/tensor/arena.h"
 
-/* A parameter in another dtype, made by autocast: used again by later ops of the region. */
+/* A parameter in another dtype, made by autocast; later ops of the region use it again. */
 typedef struct gsc__cached_cast {
     struct gsc__cached_cast *previous;
     uint64_t param; /* its serial number */
@@ -25,7 +25,7 @@ struct gsc_tape {
 
 /* A tensor on the tape with memory for its elements, not initialised. NULL with a message: no memory. */
 gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t count);
-/* Memory until the running op call ends, not initialised; as gsc__arena_alloc. */
+/* Not initialised, freed when the running op call ends. NULL with a message: no memory. */
 void *gsc__tape_scratch(gsc_tape *tape, size_t count, gsc__kind kind);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* arena.c: memory that is given out in sequence and taken back all at once. */
 #include "train/tensor/arena.h"
 
 #include <stdint.h>
@@ -24,7 +25,8 @@ static size_t round_up(size_t size)
 static gsc__arena_chunk *add_chunk(gsc__arena *arena, size_t size)
 {
     size = size < arena->reserve ? arena->reserve : size;
-    size = size < arena->total / 2 ? round_up(arena->total / 2) : size; /* grows geometrically: few chunks */
+    size =
+        size < arena->total / 2 ? round_up(arena->total / 2) : size; /* grows geometrically, so that chunks are few */
     size = size < LEAST_CHUNK ? LEAST_CHUNK : size;
     gsc__arena_chunk *chunk = aligned_alloc(GSC_ARENA_ALIGNMENT, HEADER + size);
     if (!chunk) {
@@ -78,7 +80,7 @@ void gsc__arena_rewind(gsc__arena *arena, gsc__arena_mark mark)
     if (mark.chunk)
         mark.chunk->used = mark.used;
     if (arena->total < peak && arena->reserve < peak - arena->total)
-        arena->reserve = peak - arena->total; /* what scratch needed once, it needs again */
+        arena->reserve = peak - arena->total; /* the next call will need as much scratch memory */
 }
 
 void gsc__arena_clear(gsc__arena *arena)

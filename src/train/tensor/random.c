@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* random.c: Philox streams: single draws, fills of tensors on all threads, and shuffles. */
 #include "gradscaler/random.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
+#include "base/blocks.h"
 #include "base/fpenv.h"
+#include "base/try.h"
 #include "train/tensor/philox.h"
 #include "train/tensor/tensor.h"
 
 #define TWO_PI 6.283185307179586
 #define MAX_NORMAL 8.6 /* sqrt(-2 ln 2^-53) = 8.5717 */
 
-/* Draws number first … first + n - 1 of a stream. */
+/* Draws first … first + n - 1 of a stream. */
 static void draw(const gsc_random *random, uint64_t first, size_t n, uint64_t *out)
 {
     uint64_t halves[2] = {0, 0};
@@ -83,7 +86,7 @@ uint64_t gsc_random_below(gsc_random *random, uint64_t bound)
 {
     if (is_null(random, "gsc_random_below") || bound == 0)
         return 0;
-    /* The lowest 2^64 mod bound draws are rejected: what is left is a multiple of bound. */
+    /* The lowest 2^64 mod bound values are rejected, so that a multiple of bound remains. */
     uint64_t rejected = (UINT64_MAX - bound + 1) % bound;
     uint64_t bits;
     do
@@ -104,7 +107,7 @@ void gsc_random_shuffle(gsc_random *random, int64_t *values, size_t n)
     }
 }
 
-/* A fill: element i is made of `draws` draws, those from i * draws on. */
+/* A fill: element i is made of `draws` draws, which start with number i * draws. */
 enum { TASK_ELEMENTS = 1024, MAX_DRAWS = 2 };
 
 typedef struct random_fill random_fill;
@@ -112,16 +115,14 @@ struct random_fill {
     const gsc_random *random;
     void *data;
     size_t count;
-    bool is_double;
+    gsc__kind kind; /* GSC_F32 or GSC_F64 */
     size_t draws;
     double (*value)(const random_fill *fill, const uint64_t *bits);
     double offset, factor; /* low and high - low, or mean and deviation */
-    double first, last;    /* uniform: least and greatest value of the dtype in [low, high) */
+    double first, last;    /* uniform: smallest and largest value of the dtype in [low, high) */
 };
 
-static const char *dtype_name(const random_fill *fill) { return fill->is_double ? "float64" : "float32"; }
-
-static double dtype_max(const random_fill *fill) { return fill->is_double ? DBL_MAX : FLT_MAX; }
+static double dtype_max(const random_fill *fill) { return fill->kind == GSC_F64 ? DBL_MAX : FLT_MAX; }
 
 static double uniform_value(const random_fill *fill, const uint64_t *bits)
 {
@@ -138,42 +139,41 @@ static void fill_task(void *ctx, size_t index)
 {
     const random_fill *fill = ctx;
     uint64_t bits[TASK_ELEMENTS * MAX_DRAWS];
-    size_t begin = index * TASK_ELEMENTS;
-    size_t n = fill->count - begin < TASK_ELEMENTS ? fill->count - begin : TASK_ELEMENTS;
-    draw(fill->random, fill->random->counter + begin * fill->draws, n * fill->draws, bits);
+    gsc__range part = gsc__part(fill->count, TASK_ELEMENTS, index);
+    size_t n = part.end - part.first;
+    draw(fill->random, fill->random->counter + part.first * fill->draws, n * fill->draws, bits);
     for (size_t i = 0; i < n; i++) {
         double value = fill->value(fill, bits + i * fill->draws);
-        if (fill->is_double)
-            ((double *)fill->data)[begin + i] = value;
+        if (fill->kind == GSC_F64)
+            ((double *)fill->data)[part.first + i] = value;
         else
-            ((float *)fill->data)[begin + i] = (float)value;
+            ((float *)fill->data)[part.first + i] = (float)value;
     }
 }
 
 static void run_fill(gsc_random *random, random_fill *fill)
 {
     fill->random = random;
-    gsc_parallel_run((fill->count + TASK_ELEMENTS - 1) / TASK_ELEMENTS, fill_task, fill);
+    gsc_parallel_run(gsc__parts(fill->count, TASK_ELEMENTS), fill_task, fill);
     random->counter += fill->count * fill->draws;
 }
 
-/* Row-major without gaps; a size of 1 may have any stride. */
 static gsc_status check_tensor(const gsc_random *random, const DLTensor *out, const char *function, random_fill *fill)
 {
     if (is_null(random, function))
         return GSC_ERR_VALUE;
     if (!out)
         return gsc_fail(GSC_ERR_VALUE, "%s: out is NULL", function);
-    if (out->device.device_type != kDLCPU)
+    if (!gsc__is_on_cpu(out))
         return gsc_fail(GSC_ERR_VALUE, "%s: out is on DLPack device type %d, it must be on the CPU", function,
                         (int)out->device.device_type);
     gsc__kind kind = gsc__kind_of(out->dtype);
     if (kind != GSC_F32 && kind != GSC_F64)
-        return gsc_fail(GSC_ERR_VALUE, "%s: out has dtype code %d, bits %d, lanes %d; it must be float32 or float64",
-                        function, (int)out->dtype.code, (int)out->dtype.bits, (int)out->dtype.lanes);
-    gsc_status status = gsc__shape_count(function, kind, out->ndim, out->shape, &fill->count);
-    if (status != GSC_OK || fill->count == 0)
-        return status;
+        return gsc__refuse_dtype(function, "the dtype of out", out->dtype, "float32 or float64");
+    fill->kind = kind;
+    GSC_TRY(gsc__shape_count(function, kind, out->ndim, out->shape, &fill->count));
+    if (fill->count == 0)
+        return GSC_OK;
     if (!gsc__is_compact(out))
         return gsc_fail(GSC_ERR_VALUE, "%s: out of shape %s is strided, it must be compact and row-major", function,
                         gsc__shape_print(out->ndim, out->shape).text);
@@ -186,7 +186,7 @@ static gsc_status check_tensor(const gsc_random *random, const DLTensor *out, co
     return GSC_OK;
 }
 
-/* The least float >= value and the greatest < value; both need |value| <= FLT_MAX. */
+/* The smallest float >= value, and the largest float < value; both need |value| <= FLT_MAX. */
 static double float_from(double value)
 {
     float rounded = (float)value;
@@ -206,14 +206,14 @@ static gsc_status set_uniform(random_fill *fill, double low, double high)
     if (!(fabs(low) <= limit) || !(fabs(high) <= limit) || low > high || !isfinite(high - low))
         return gsc_fail(GSC_ERR_VALUE,
                         "%s: low is %g and high is %g; they and high - low must be finite in %s, and low <= high",
-                        function, low, high, dtype_name(fill));
+                        function, low, high, gsc__kind_name(fill->kind));
     fill->offset = low;
     fill->factor = high - low;
     if (low == high)
         fill->first = fill->last = low;
     else {
-        fill->first = fill->is_double ? low : float_from(low);
-        fill->last = fill->is_double ? nextafter(high, -INFINITY) : float_below(high);
+        fill->first = fill->kind == GSC_F64 ? low : float_from(low);
+        fill->last = fill->kind == GSC_F64 ? nextafter(high, -INFINITY) : float_below(high);
     }
     if (fill->first > fill->last)
         return gsc_fail(GSC_ERR_VALUE, "%s: no float32 lies in [%.17g, %.17g)", function, low, high);
@@ -223,25 +223,19 @@ static gsc_status set_uniform(random_fill *fill, double low, double high)
 gsc_status gsc_random_fill_uniform(gsc_random *random, DLTensor *out, double low, double high)
 {
     random_fill fill = {.draws = 1, .value = uniform_value};
-    gsc_status status = check_tensor(random, out, "gsc_random_fill_uniform", &fill);
-    if (status != GSC_OK)
-        return status;
-    fill.is_double = out->dtype.bits == 64;
+    GSC_TRY(check_tensor(random, out, "gsc_random_fill_uniform", &fill));
     gsc__fpenv caller = gsc__fpenv_enter();
-    status = set_uniform(&fill, low, high);
+    gsc_status status = set_uniform(&fill, low, high);
     gsc__fpenv_leave(caller);
-    if (status == GSC_OK)
-        run_fill(random, &fill);
-    return status;
+    GSC_TRY(status);
+    run_fill(random, &fill);
+    return GSC_OK;
 }
 
 gsc_status gsc_random_fill_normal(gsc_random *random, DLTensor *out, double mean, double deviation)
 {
     random_fill fill = {.draws = 2, .value = normal_value, .offset = mean, .factor = deviation};
-    gsc_status status = check_tensor(random, out, "gsc_random_fill_normal", &fill);
-    if (status != GSC_OK)
-        return status;
-    fill.is_double = out->dtype.bits == 64;
+    GSC_TRY(check_tensor(random, out, "gsc_random_fill_normal", &fill));
     gsc__fpenv caller = gsc__fpenv_enter();
     double spread = gsc__fpenv_pin(deviation), middle = gsc__fpenv_pin(mean);
     bool fits = spread >= 0.0 && fabs(middle) + MAX_NORMAL * spread <= dtype_max(&fill);
@@ -251,7 +245,7 @@ gsc_status gsc_random_fill_normal(gsc_random *random, DLTensor *out, double mean
             GSC_ERR_VALUE,
             "gsc_random_fill_normal: mean is %g and deviation is %g; the deviation must be >= 0, and values "
             "up to %g deviations away must be finite in %s",
-            mean, deviation, MAX_NORMAL, dtype_name(&fill));
+            mean, deviation, MAX_NORMAL, gsc__kind_name(fill.kind));
     run_fill(random, &fill);
     return GSC_OK;
 }

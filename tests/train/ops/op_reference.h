@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op_reference.h: each op in plain double loops, to compare the real ones with. Every op of ops_list.h needs one here:
+/* op_reference.h: each op in plain double loops, to compare the real ones with. Every op of op_list.h needs one here:
  * without it the tests do not compile. */
 #ifndef GSC_TESTS_OP_REFERENCE_H
 #define GSC_TESTS_OP_REFERENCE_H
@@ -20,14 +20,14 @@ enum { REFERENCE_FACTOR = 8 }; /* of scale_loss */
 /* The element of a broadcast operand that element `index` of the result uses. */
 static size_t broadcast_index(const ref_tensor *in, const ref_tensor *out, size_t index)
 {
-    size_t at = 0, step = 1;
-    for (int d = out->ndim - 1, own = in->ndim - 1; own >= 0; d--, own--) {
-        size_t coordinate = index % (size_t)out->shape[d];
-        index /= (size_t)out->shape[d];
-        at += in->shape[own] == 1 ? 0 : coordinate * step;
-        step *= (size_t)in->shape[own];
+    size_t offset = 0, step = 1;
+    for (int d_out = out->ndim - 1, d_in = in->ndim - 1; d_in >= 0; d_out--, d_in--) {
+        size_t coordinate = index % (size_t)out->shape[d_out];
+        index /= (size_t)out->shape[d_out];
+        offset += in->shape[d_in] == 1 ? 0 : coordinate * step;
+        step *= (size_t)in->shape[d_in];
     }
-    return at;
+    return offset;
 }
 
 static void reference_add(const ref_tensor *in, ref_tensor *out)

@@ -226,8 +226,8 @@ static void subnormal_gradients(unsigned environment, float gradients[4])
     gsc_tensor *tiny = new_input(tape, GSC_FLOAT32, 0, NULL, VALUES(0x1.8p-130));
     _mm_setcsr(environment);
     gsc_tensor *half = gsc_mul(x, gsc_cast(gsc_tape_param(tape, w), GSC_FLOAT16));
-    gsc_tensor *all = gsc_add(gsc_mul(gsc_tape_param(tape, w), w), gsc_linear(gsc_cast(half, GSC_FLOAT32), w, NULL));
-    gsc_status status = gsc_tape_backward(tape, gsc_mul(gsc_sum(all), tiny));
+    gsc_tensor *sum = gsc_add(gsc_mul(gsc_tape_param(tape, w), w), gsc_linear(gsc_cast(half, GSC_FLOAT32), w, NULL));
+    gsc_status status = gsc_tape_backward(tape, gsc_mul(gsc_sum(sum), tiny));
     unsigned after = _mm_getcsr();
     _mm_setcsr(DEFAULT_ENVIRONMENT);
     expect_ok(status);

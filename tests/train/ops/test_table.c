@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The harness of all ops: walks ops_list.h and puts each op through its shapes in every dtype: the result against a
+/* The harness of all ops: walks op_list.h and puts each op through its shapes in every dtype: the result against a
  * reference in double, gradients against finite differences of that reference, every combination of wanted gradients,
  * sentinels around everything written, and the same bits for every thread count. */
 #include <setjmp.h>
@@ -32,30 +32,30 @@ static const double epsilons[] = {[GSC_F64] = 0x1p-52, [GSC_F32] = 0x1p-23, [GSC
 enum { GUARD = 128, SENTINEL = 0xa5 };
 
 typedef struct guarded {
-    unsigned char *all;
+    unsigned char *memory;
     size_t bytes;
 } guarded;
 
 static guarded new_guarded(size_t bytes)
 {
-    guarded g = {.all = malloc(bytes + 2 * GUARD), .bytes = bytes};
-    assert_non_null(g.all);
-    memset(g.all, SENTINEL, bytes + 2 * GUARD);
-    return g;
+    guarded block = {.memory = malloc(bytes + 2 * GUARD), .bytes = bytes};
+    assert_non_null(block.memory);
+    memset(block.memory, SENTINEL, bytes + 2 * GUARD);
+    return block;
 }
 
-static void *inside(const guarded *g) { return g->all + GUARD; }
+static void *inside(const guarded *block) { return block->memory + GUARD; }
 
-static void check_and_free(guarded *g)
+static void check_and_free(guarded *block)
 {
     for (size_t i = 0; i < GUARD; i++)
-        if (g->all[i] != SENTINEL || g->all[GUARD + g->bytes + i] != SENTINEL)
-            fail_msg("a byte outside of %zu was written", g->bytes);
-    free(g->all);
+        if (block->memory[i] != SENTINEL || block->memory[GUARD + block->bytes + i] != SENTINEL)
+            fail_msg("a byte outside of %zu was written", block->bytes);
+    free(block->memory);
 }
 
 /* One op at one shape and dtype. */
-typedef struct bench {
+typedef struct op_trial {
     const op_test *test;
     gsc_tape *tape;
     gsc__call call;
@@ -64,7 +64,7 @@ typedef struct bench {
     guarded in_memory[GSC_OP_INPUTS], out_memory, out_grad_memory, saved_memory;
     ref_tensor ref_in[GSC_OP_INPUTS], ref_out;
     double *weight; /* the result's gradient */
-} bench;
+} op_trial;
 
 static uint32_t random_state;
 
@@ -115,194 +115,196 @@ static void fill_input(gsc_tensor *tensor, ref_tensor *ref, int64_t classes)
     }
 }
 
-static bool is_labels(const bench *b, int i)
+static bool is_labels(const op_trial *trial, int i)
 {
-    return b->call.op == &gsc__op_table[GSC_OP_cross_entropy_loss] && i == 1;
+    return trial->call.op == &gsc__op_table[GSC_OP_cross_entropy_loss] && i == 1;
 }
 
-static void add_input(bench *b, int i, gsc__kind kind, const char *shape)
+static void add_input(op_trial *trial, int i, gsc__kind kind, const char *shape)
 {
-    kind = is_labels(b, i) ? GSC_I64 : kind;
-    init_tensor(&b->in[i], &b->ref_in[i], kind, shape);
-    b->in_memory[i] = new_guarded(gsc__tensor_bytes(&b->in[i]));
-    b->in[i].data.data = inside(&b->in_memory[i]);
-    fill_input(&b->in[i], &b->ref_in[i], b->in[0].shape[1]);
-    b->call.in[i] = &b->in[i];
-    b->call.kinds[i] = kind;
+    kind = is_labels(trial, i) ? GSC_I64 : kind;
+    init_tensor(&trial->in[i], &trial->ref_in[i], kind, shape);
+    trial->in_memory[i] = new_guarded(gsc__tensor_bytes(&trial->in[i]));
+    trial->in[i].data.data = inside(&trial->in_memory[i]);
+    fill_input(&trial->in[i], &trial->ref_in[i], trial->in[0].shape[1]);
+    trial->call.in[i] = &trial->in[i];
+    trial->call.kinds[i] = kind;
 }
 
-static void set_up(bench *b, int op, const op_shapes *shapes, gsc__kind kind, gsc__kind cast_to)
+static void set_up(op_trial *trial, int op, const op_shapes *shapes, gsc__kind kind, gsc__kind cast_to)
 {
-    *b =
-        (bench){.test = &op_tests[op], .call = {.op = &gsc__op_table[op], .kind = cast_to, .factor = REFERENCE_FACTOR}};
-    expect_ok(gsc_tape_create(&b->tape));
+    *trial = (op_trial){.test = &op_tests[op],
+                        .call = {.op = &gsc__op_table[op], .kind = cast_to, .factor = REFERENCE_FACTOR}};
+    expect_ok(gsc_tape_create(&trial->tape));
     for (int i = 0; i < GSC_OP_INPUTS && shapes->in[i]; i++)
-        add_input(b, i, kind, shapes->in[i]);
+        add_input(trial, i, kind, shapes->in[i]);
     if (op == GSC_OP_reshape)
-        b->call.ndim = parse_shape(shapes->out, b->call.shape);
-    expect_ok(b->call.op->check(&b->call));
-    init_tensor(&b->out, &b->ref_out, b->call.kind, shapes->out);
-    assert_int_equal(b->call.ndim, b->out.data.ndim);
-    assert_memory_equal(b->call.shape, b->out.shape, (size_t)b->call.ndim * sizeof(int64_t));
-    b->out_memory = new_guarded(gsc__tensor_bytes(&b->out));
-    b->out.data.data = inside(&b->out_memory);
-    b->saved_memory = new_guarded(b->call.saved_bytes);
-    b->node =
-        (gsc__node){.op = b->call.op, .out = &b->out, .factor = REFERENCE_FACTOR, .saved = inside(&b->saved_memory)};
-    memcpy(b->node.in, b->call.in, sizeof b->node.in);
-    b->out_grad_memory = new_guarded(gsc__tensor_bytes(&b->out));
-    b->out.grad.data = inside(&b->out_grad_memory);
-    ref_tensor weight = {.count = b->out.count, .v = calloc(b->out.count + 1, sizeof(double))};
+        trial->call.ndim = parse_shape(shapes->out, trial->call.shape);
+    expect_ok(trial->call.op->check(&trial->call));
+    init_tensor(&trial->out, &trial->ref_out, trial->call.kind, shapes->out);
+    assert_int_equal(trial->call.ndim, trial->out.data.ndim);
+    assert_memory_equal(trial->call.shape, trial->out.shape, (size_t)trial->call.ndim * sizeof(int64_t));
+    trial->out_memory = new_guarded(gsc__tensor_bytes(&trial->out));
+    trial->out.data.data = inside(&trial->out_memory);
+    trial->saved_memory = new_guarded(trial->call.saved_bytes);
+    trial->node = (gsc__node){
+        .op = trial->call.op, .out = &trial->out, .factor = REFERENCE_FACTOR, .saved = inside(&trial->saved_memory)};
+    memcpy(trial->node.in, trial->call.in, sizeof trial->node.in);
+    trial->out_grad_memory = new_guarded(gsc__tensor_bytes(&trial->out));
+    trial->out.grad.data = inside(&trial->out_grad_memory);
+    ref_tensor weight = {.count = trial->out.count, .v = calloc(trial->out.count + 1, sizeof(double))};
     assert_non_null(weight.v);
-    gsc_tensor view = b->out;
-    view.data.data = b->out.grad.data;
+    gsc_tensor view = trial->out;
+    view.data.data = trial->out.grad.data;
     fill_input(&view, &weight, 0);
-    b->weight = weight.v;
+    trial->weight = weight.v;
 }
 
-static void tear_down(bench *b)
+static void tear_down(op_trial *trial)
 {
     for (int i = 0; i < GSC_OP_INPUTS; i++) {
-        if (b->in_memory[i].all)
-            check_and_free(&b->in_memory[i]);
-        free(b->ref_in[i].v);
+        if (trial->in_memory[i].memory)
+            check_and_free(&trial->in_memory[i]);
+        free(trial->ref_in[i].v);
     }
-    check_and_free(&b->out_memory);
-    check_and_free(&b->out_grad_memory);
-    check_and_free(&b->saved_memory);
-    free(b->ref_out.v);
-    free(b->weight);
-    gsc_tape_free(b->tape);
+    check_and_free(&trial->out_memory);
+    check_and_free(&trial->out_grad_memory);
+    check_and_free(&trial->saved_memory);
+    free(trial->ref_out.v);
+    free(trial->weight);
+    gsc_tape_free(trial->tape);
 }
 
-static double error_allowed(const bench *b, gsc__kind kind, double magnitude)
+static double error_allowed(const op_trial *trial, gsc__kind kind, double magnitude)
 {
     double finite_difference = 1e-7; /* also float16's smallest number */
-    return b->test->tolerance * epsilons[kind] * fmax(1, magnitude) + finite_difference * fmax(1, magnitude);
+    return trial->test->tolerance * epsilons[kind] * fmax(1, magnitude) + finite_difference * fmax(1, magnitude);
 }
 
-static void expect_near(const bench *b, const char *what, size_t i, double value, double expected, double allowed)
+static void expect_near(const op_trial *trial, const char *what, size_t i, double value, double expected,
+                        double allowed)
 {
     if (isnan(expected) ? isnan(value) : fabs(value - expected) <= allowed)
         return;
-    fail_msg("%s, %s: element %zu of %s is %.17g instead of %.17g, %g apart, %g allowed", b->call.op->name,
-             gsc__kind_name(b->in[0].kind), i, what, value, expected, fabs(value - expected), allowed);
+    fail_msg("%s, %s: element %zu of %s is %.17g instead of %.17g, %g apart, %g allowed", trial->call.op->name,
+             gsc__kind_name(trial->in[0].kind), i, what, value, expected, fabs(value - expected), allowed);
 }
 
-static void check_forward(bench *b)
+static void check_forward(op_trial *trial)
 {
-    expect_ok(b->call.op->forward(&b->node, b->tape));
-    b->test->reference(b->ref_in, &b->ref_out);
+    expect_ok(trial->call.op->forward(&trial->node, trial->tape));
+    trial->test->reference(trial->ref_in, &trial->ref_out);
     double magnitude = 0;
-    for (size_t i = 0; i < b->out.count; i++)
-        magnitude = fmax(magnitude, fabs(b->ref_out.v[i]));
-    for (size_t i = 0; i < b->out.count; i++) {
+    for (size_t i = 0; i < trial->out.count; i++)
+        magnitude = fmax(magnitude, fabs(trial->ref_out.v[i]));
+    for (size_t i = 0; i < trial->out.count; i++) {
         double value;
-        gsc__convert(b->out.kind, gsc__at(b->out.kind, b->out.data.data, i), GSC_F64, &value, 1);
-        expect_near(b, "the result", i, value, b->ref_out.v[i], error_allowed(b, b->out.kind, magnitude));
+        gsc__convert(trial->out.kind, gsc__at(trial->out.kind, trial->out.data.data, i), GSC_F64, &value, 1);
+        expect_near(trial, "the result", i, value, trial->ref_out.v[i],
+                    error_allowed(trial, trial->out.kind, magnitude));
     }
 }
 
 /* The sum of the result's elements times their weights: a function whose gradient backward should give. */
-static double weighted_result(bench *b)
+static double weighted_result(op_trial *trial)
 {
     double sum = 0;
-    b->test->reference(b->ref_in, &b->ref_out);
-    for (size_t i = 0; i < b->out.count; i++)
-        sum += b->ref_out.v[i] * b->weight[i];
+    trial->test->reference(trial->ref_in, &trial->ref_out);
+    for (size_t i = 0; i < trial->out.count; i++)
+        sum += trial->ref_out.v[i] * trial->weight[i];
     return sum;
 }
 
-static double finite_difference(bench *b, double *x)
+static double finite_difference(op_trial *trial, double *x)
 {
     const double before = *x, h = 1e-5;
     *x = before + h;
-    double above = weighted_result(b);
+    double above = weighted_result(trial);
     *x = before - h;
-    double below = weighted_result(b);
+    double below = weighted_result(trial);
     *x = before;
     return (above - below) / (2 * h);
 }
 
 /* About 40 elements, the first and the last among them. */
-static void check_gradient(bench *b, int input, const void *grad)
+static void check_gradient(op_trial *trial, int input, const void *grad)
 {
-    const gsc_tensor *x = &b->in[input];
+    const gsc_tensor *x = &trial->in[input];
     size_t step = x->count / 40 + 1;
     for (size_t k = 0; k < x->count; k += step) {
         size_t i = k + step >= x->count ? x->count - 1 : k;
-        double value, expected = finite_difference(b, &b->ref_in[input].v[i]);
+        double value, expected = finite_difference(trial, &trial->ref_in[input].v[i]);
         gsc__convert(x->kind, gsc__at(x->kind, grad, i), GSC_F64, &value, 1);
-        double terms = (double)b->out.count / (double)x->count; /* broadcast: so many products are summed */
-        expect_near(b, b->call.op->operands[input], i, value, expected,
-                    error_allowed(b, x->kind, fmax(fabs(expected), terms)));
+        double terms = (double)trial->out.count / (double)x->count; /* broadcast: so many products are summed */
+        expect_near(trial, trial->call.op->operands[input], i, value, expected,
+                    error_allowed(trial, x->kind, fmax(fabs(expected), terms)));
     }
 }
 
 /* Bit i of `wanted`: the gradient of input i is asked for. */
-static void run_backward(bench *b, unsigned wanted, guarded grads[GSC_OP_INPUTS])
+static void run_backward(op_trial *trial, unsigned wanted, guarded grads[GSC_OP_INPUTS])
 {
     void *pointers[GSC_OP_INPUTS] = {NULL};
     for (int i = 0; i < GSC_OP_INPUTS; i++) {
         if (!(wanted >> i & 1u))
             continue;
-        grads[i] = new_guarded(gsc__tensor_bytes(&b->in[i]));
+        grads[i] = new_guarded(gsc__tensor_bytes(&trial->in[i]));
         pointers[i] = inside(&grads[i]);
     }
-    expect_ok(b->call.op->backward(&b->node, b->tape, pointers));
+    expect_ok(trial->call.op->backward(&trial->node, trial->tape, pointers));
 }
 
-static unsigned differentiable(const bench *b)
+static unsigned differentiable(const op_trial *trial)
 {
     unsigned mask = 0;
     for (int i = 0; i < GSC_OP_INPUTS; i++)
-        if (b->call.in[i] && gsc__kind_is_float(b->in[i].kind))
+        if (trial->call.in[i] && gsc__kind_is_float(trial->in[i].kind))
             mask |= 1u << i;
     return mask;
 }
 
-static void check_backward(bench *b)
+static void check_backward(op_trial *trial)
 {
-    guarded all[GSC_OP_INPUTS] = {{NULL, 0}};
-    unsigned every = differentiable(b);
-    run_backward(b, every, all);
+    guarded full[GSC_OP_INPUTS] = {{NULL, 0}};
+    unsigned every = differentiable(trial);
+    run_backward(trial, every, full);
     for (int i = 0; i < GSC_OP_INPUTS; i++)
         if (every >> i & 1u)
-            check_gradient(b, i, inside(&all[i]));
+            check_gradient(trial, i, inside(&full[i]));
     for (unsigned wanted = 1; wanted < every; wanted++) {
         guarded some[GSC_OP_INPUTS] = {{NULL, 0}};
         if (wanted & ~every)
             continue;
-        run_backward(b, wanted, some);
+        run_backward(trial, wanted, some);
         for (int i = 0; i < GSC_OP_INPUTS; i++) {
-            if (!some[i].all)
+            if (!some[i].memory)
                 continue;
-            assert_memory_equal(some[i].all, all[i].all, all[i].bytes + 2 * GUARD);
+            assert_memory_equal(some[i].memory, full[i].memory, full[i].bytes + 2 * GUARD);
             check_and_free(&some[i]);
         }
     }
     for (int i = 0; i < GSC_OP_INPUTS; i++)
-        if (all[i].all)
-            check_and_free(&all[i]);
+        if (full[i].memory)
+            check_and_free(&full[i]);
 }
 
-static void check_thread_counts(bench *b)
+static void check_thread_counts(op_trial *trial)
 {
     guarded one[GSC_OP_INPUTS] = {{NULL, 0}}, three[GSC_OP_INPUTS] = {{NULL, 0}};
     gsc_set_num_threads(1);
-    expect_ok(b->call.op->forward(&b->node, b->tape));
-    run_backward(b, differentiable(b), one);
-    guarded result = new_guarded(b->out_memory.bytes);
-    memcpy(result.all, b->out_memory.all, result.bytes + 2 * GUARD);
+    expect_ok(trial->call.op->forward(&trial->node, trial->tape));
+    run_backward(trial, differentiable(trial), one);
+    guarded result = new_guarded(trial->out_memory.bytes);
+    memcpy(result.memory, trial->out_memory.memory, result.bytes + 2 * GUARD);
     gsc_set_num_threads(3);
-    expect_ok(b->call.op->forward(&b->node, b->tape));
-    run_backward(b, differentiable(b), three);
+    expect_ok(trial->call.op->forward(&trial->node, trial->tape));
+    run_backward(trial, differentiable(trial), three);
     gsc_set_num_threads(0);
-    assert_memory_equal(result.all, b->out_memory.all, result.bytes + 2 * GUARD);
+    assert_memory_equal(result.memory, trial->out_memory.memory, result.bytes + 2 * GUARD);
     for (int i = 0; i < GSC_OP_INPUTS; i++) {
-        if (!one[i].all)
+        if (!one[i].memory)
             continue;
-        assert_memory_equal(one[i].all, three[i].all, one[i].bytes + 2 * GUARD);
+        assert_memory_equal(one[i].memory, three[i].memory, one[i].bytes + 2 * GUARD);
         check_and_free(&one[i]);
         check_and_free(&three[i]);
     }
@@ -311,12 +313,12 @@ static void check_thread_counts(bench *b)
 
 static void check_op(int op, const op_shapes *shapes, gsc__kind kind, gsc__kind cast_to)
 {
-    bench b;
-    set_up(&b, op, shapes, kind, cast_to);
-    check_forward(&b);
-    check_backward(&b);
-    check_thread_counts(&b);
-    tear_down(&b);
+    op_trial trial;
+    set_up(&trial, op, shapes, kind, cast_to);
+    check_forward(&trial);
+    check_backward(&trial);
+    check_thread_counts(&trial);
+    tear_down(&trial);
 }
 
 static void every_op_is_right_at_every_shape_and_dtype(void **state)
@@ -334,11 +336,11 @@ static void cast_is_right_between_all_dtypes(void **state)
     for (const op_shapes *shapes = shapes_cast; shapes->out; shapes++)
         for (size_t from = 0; from < 4; from++)
             for (size_t to = 0; to < 4; to++) {
-                bench b;
-                set_up(&b, GSC_OP_cast, shapes, float_kinds[from], float_kinds[to]);
-                check_forward(&b);
-                check_backward(&b);
-                tear_down(&b);
+                op_trial trial;
+                set_up(&trial, GSC_OP_cast, shapes, float_kinds[from], float_kinds[to]);
+                check_forward(&trial);
+                check_backward(&trial);
+                tear_down(&trial);
             }
 }
 

@@ -8,9 +8,9 @@ static void expect_dtype(gsc_tensor *tensor, DLDataType dtype)
 {
     if (!tensor)
         fail_msg("an op failed: %s", gsc_last_error());
-    DLDataType its = gsc_tensor_data(tensor)->dtype;
-    if (!dtype_is(its, dtype))
-        fail_msg("dtype is (%d, %d), expected (%d, %d)", its.code, its.bits, dtype.code, dtype.bits);
+    DLDataType found = gsc_tensor_data(tensor)->dtype;
+    if (!dtype_is(found, dtype))
+        fail_msg("dtype is (%d, %d), expected (%d, %d)", found.code, found.bits, dtype.code, dtype.bits);
 }
 
 static void begin(DLDataType dtype) { expect_ok(gsc_autocast_begin(dtype, true)); }

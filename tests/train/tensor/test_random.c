@@ -273,7 +273,7 @@ static void fills_refuse_bad_tensors(void **state)
     expect_error(GSC_ERR_VALUE, gsc_random_fill_uniform(&random, NULL, 0, 1), "out is NULL");
     expect_error(GSC_ERR_VALUE, gsc_random_fill_uniform(NULL, &out, 0, 1), "random is NULL");
     out.dtype = GSC_FLOAT16;
-    expect_error(GSC_ERR_VALUE, gsc_random_fill_uniform(&random, &out, 0, 1), "bits 16", "float32 or float64");
+    expect_error(GSC_ERR_VALUE, gsc_random_fill_uniform(&random, &out, 0, 1), "float16, 1 lane", "float32 or float64");
     out = good;
     out.device.device_type = kDLCUDA;
     expect_error(GSC_ERR_VALUE, gsc_random_fill_uniform(&random, &out, 0, 1), "device type 2", "CPU");
