@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source distribution and the wheel. Builds both, so it is skipped where the tools for that are not installed:
-pip install build scikit-build-core auditwheel abi3audit, and readelf and nm of binutils."""
+"""The source distribution and the wheel. Skipped where their tools are not installed: pip install build
+scikit-build-core auditwheel abi3audit, and readelf and nm of binutils.
 
+Both are built here, unless the environment names them: GSC_DIST, a folder with a source distribution and the wheel made
+of it; GSC_WHEEL, the wheel of the checkout."""
+
+import os
 import re
 import shutil
 import subprocess
@@ -36,11 +40,23 @@ def python(module, *arguments):
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
-    """A folder with the source distribution, the wheel made of it, and in direct/ the wheel of the checkout."""
+    """A folder with the source distribution and the wheel made of it."""
+    if "GSC_DIST" in os.environ:
+        return Path(os.environ["GSC_DIST"])
     folder = tmp_path_factory.mktemp("dist")
     python("build", "--no-isolation", "-o", folder, PROJECT)
-    python("build", "--no-isolation", "--wheel", "-o", folder / "direct", PROJECT)
     return folder
+
+
+@pytest.fixture(scope="module")
+def direct(tmp_path_factory):
+    """The wheel of the checkout."""
+    if "GSC_WHEEL" in os.environ:
+        return Path(os.environ["GSC_WHEEL"])
+    folder = tmp_path_factory.mktemp("direct")
+    python("build", "--no-isolation", "--wheel", "-o", folder, PROJECT)
+    (path,) = folder.glob("*.whl")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +106,7 @@ def test_sdist_holds_files_not_links(dist):
     assert not [name for name in names if "/train/" in name or "/cli/" in name]
 
 
-def test_sdist_and_checkout_make_the_same_wheel(dist, wheel):
-    (direct,) = (dist / "direct").glob("*.whl")
+def test_sdist_and_checkout_make_the_same_wheel(wheel, direct):
     assert direct.name == wheel.name
     with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(direct) as other:
         assert one.namelist() == other.namelist()
