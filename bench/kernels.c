@@ -52,9 +52,8 @@ static bool is_one_of(const char *op, const char *const names[], size_t n)
 
 static void measure_kernel(bench *b, const char *op, gsc__kernel *kernel, bench_store *store, size_t bytes)
 {
-    static const char *const writing[] = {"unscale", "unscale_flag", "clamp"}, *const summing[] = {"norm1", "norm2",
-                                                                                                   "count"};
-    bool writes = is_one_of(op, writing, 3), has_partials = is_one_of(op, summing, 3);
+    static const char *const writing[] = {"unscale", "clamp"}, *const summing[] = {"norm1", "norm2", "count"};
+    bool writes = is_one_of(op, writing, 2), has_partials = is_one_of(op, summing, 3);
     limit_elements elements = {.kind = store->kind, .count = bytes / gsc__kind_size(store->kind)};
     bench_row row = {.topic = "kernels",
                      .what = op,

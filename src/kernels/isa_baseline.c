@@ -5,7 +5,7 @@
 #define GSC_F16C GSC_F16C_baseline
 #if defined(__x86_64__)
 #define GSC_MAX_I16(a, b) ((halves)_mm_max_epi16((__m128i)(a), (__m128i)(b)))
-#define GSC_MAX_F64 _mm_max_pd
+#define GSC_MAX_I64(a, b) max_without_compare(a, b)
 #endif
 #define GSC_TABLE gsc__kernels_baseline
 #if defined(__aarch64__)

@@ -41,9 +41,7 @@ typedef struct gsc__kernel_table {
     /* y = x * factor, as docs/numbers.md rounds it; unscale stores y, check does not. */
     gsc__kernel *unscale[GSC_KINDS];
     gsc__kernel *check[GSC_KINDS];
-    /* unscale for who wants found_inf alone: of float64 it returns the upper half of the maximum, which takes half the
-     * work. look: the same of the elements as they are, whatever the factor. */
-    gsc__kernel *unscale_flag[GSC_KINDS];
+    /* The same of the elements as they are, whatever the factor; of float64 the upper half of the maximum. */
     gsc__kernel *look[GSC_KINDS];
     gsc__kernel *norm1[GSC_KINDS]; /* sum |y| */
     gsc__kernel *norm2[GSC_KINDS]; /* sum y^2 */
@@ -61,7 +59,6 @@ typedef struct gsc__kernel_table {
     K(check, F64)                                                                                                      \
     K(check, BF16)                                                                                                     \
     K(check, F16)                                                                                                      \
-    K(unscale_flag, F64)                                                                                               \
     K(look, F32)                                                                                                       \
     K(look, F64)                                                                                                       \
     K(look, BF16)                                                                                                      \

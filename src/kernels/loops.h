@@ -7,8 +7,8 @@
  *     GSC_ISA_NAME       what gsc_isa() says
  *     GSC_VECTOR         bytes of a vector
  *     GSC_F16C           1 where the target converts float16 in hardware, else 0
- *     GSC_MAX_I16, GSC_MAX_I32, GSC_MAX_I64  where the target has them: the maxima of two vectors of signed integers
- *     GSC_MAX_F64        else, where the target has it: that of two vectors of doubles; where one is NaN, the second
+ *     GSC_MAX_I16, GSC_MAX_I32, GSC_MAX_I64  the maxima of two vectors of signed integers that are not negative, where
+ *                        a comparison and a choice are not the best that the target has
  *
  * Each body is inlined into a thin kernel with a constant `kind`, so that what depends on it is decided by the
  * compiler. Nothing here may depend on the vector width: results are the same bits everywhere. */
@@ -46,12 +46,6 @@ INLINE uint64_t check(gsc__kind kind, const gsc__run *runs, size_t n_runs, doubl
 {
     (void)partials;
     return scan(kind, runs, n_runs, factor, false);
-}
-
-INLINE uint64_t unscale_flag(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
-{
-    (void)kind, (void)partials;
-    return scan_upper(runs, n_runs, factor, true);
 }
 
 /* |y| of one element, but for float16. */
@@ -271,11 +265,4 @@ INLINE uint64_t clamp(gsc__kind kind, const gsc__run *runs, size_t n_runs, doubl
 GSC_KERNELS(DEFINE_KERNEL)
 
 #define TABLE_ENTRY(op, kind) .op[GSC_##kind] = op##_##kind,
-const gsc__kernel_table GSC_TABLE = {
-    .isa = GSC_ISA_NAME,
-    GSC_KERNELS(TABLE_ENTRY)
-        /* Of 32 bits and less there is nothing to leave out. */
-        .unscale_flag[GSC_F32] = unscale_F32,
-    .unscale_flag[GSC_BF16] = unscale_BF16,
-    .unscale_flag[GSC_F16] = unscale_F16,
-};
+const gsc__kernel_table GSC_TABLE = {.isa = GSC_ISA_NAME, GSC_KERNELS(TABLE_ENTRY)};

@@ -138,13 +138,15 @@ INLINE int64_t scan_one_f64(double *x, double r, bool store)
 }
 
 typedef struct seen_f64 {
-#ifdef GSC_MAX_F64
-    vector_f64 max[VECTORS]; /* NaNs get lost here, */
-    vector_f64 sum[VECTORS]; /* and stay here */
-#else
     bits_f64 max[VECTORS];
-#endif
 } seen_f64;
+
+/* For targets that cannot compare 64-bit integers: the sign of the difference tells which is larger. */
+INLINE bits_f64 max_without_compare(bits_f64 a, bits_f64 b)
+{
+    bits_f64 difference = a - b;
+    return b + (difference & ~(difference >> 63));
+}
 
 INLINE bits_f64 larger_f64(bits_f64 a, bits_f64 b)
 {
@@ -164,129 +166,26 @@ INLINE void scan_vector_f64(double *x, double r, bool store, seen_f64 *seen, siz
     if (store)
         memcpy(x, &y, sizeof y);
     bits_f64 magnitude = (bits_f64)y & INT64_MAX;
-#ifdef GSC_MAX_F64
-    seen->max[v] = GSC_MAX_F64((vector_f64)magnitude, seen->max[v]);
-    seen->sum[v] += (vector_f64)magnitude;
-#else
     seen->max[v] = larger_f64(magnitude, seen->max[v]);
-#endif
 }
 
 DEFINE_SCAN_RUNS(f64, double, double, 8192)
 
-/* Whether a NaN has been lost. */
-INLINE bool lost_nan_f64(const seen_f64 *seen)
-{
-#ifdef GSC_MAX_F64
-    vector_f64 sum = (seen->sum[0] + seen->sum[1]) + (seen->sum[2] + seen->sum[3]);
-    bool lost = false;
-    for (size_t lane = 0; lane < sizeof sum / sizeof sum[0]; lane++)
-        lost |= magnitude_f64(sum[lane]) > (int64_t)gsc__kind_infinity(GSC_F64);
-    return lost;
-#else
-    (void)seen;
-    return false;
-#endif
-}
-
 INLINE int64_t max_f64(const seen_f64 *seen)
 {
-#ifdef GSC_MAX_F64
-    bits_f64 all =
-        (bits_f64)GSC_MAX_F64(GSC_MAX_F64(seen->max[0], seen->max[1]), GSC_MAX_F64(seen->max[2], seen->max[3]));
-#else
     bits_f64 all = larger_f64(larger_f64(seen->max[0], seen->max[1]), larger_f64(seen->max[2], seen->max[3]));
-#endif
     int64_t max = 0;
     for (size_t lane = 0; lane < sizeof all / sizeof all[0]; lane++)
         max = all[lane] > max ? all[lane] : max;
     return max;
 }
 
-/* Once more, with integers: what floating-point maxima lose. Also of elements that are products already: there is a
- * NaN, which stays the same when multiplied again, and it is the maximum. */
-INLINE uint64_t scan_again_f64(const gsc__run *runs, size_t n_runs, double r)
-{
-    const size_t one = GSC_VECTOR / sizeof(double);
-    bits_f64 seen = {0};
-    int64_t max = 0;
-    for (size_t k = 0; k < n_runs; k++) {
-        double *x = runs[k].data;
-        size_t i = 0;
-        for (; i + one <= runs[k].count; i += one) {
-            vector_f64 y;
-            memcpy(&y, x + i, sizeof y);
-            bits_f64 magnitude = (bits_f64)(y * r) & INT64_MAX;
-            seen = larger_f64(magnitude, seen);
-        }
-        for (; i < runs[k].count; i++) {
-            int64_t y = scan_one_f64(x + i, r, false);
-            max = y > max ? y : max;
-        }
-    }
-    for (size_t lane = 0; lane < one; lane++)
-        max = seen[lane] > max ? seen[lane] : max;
-    return (uint64_t)max;
-}
-
-INLINE uint64_t scan_part_f64(const gsc__run *runs, size_t n_runs, double r, bool store)
+INLINE uint64_t scan_f64(const gsc__run *runs, size_t n_runs, double r, bool store)
 {
     seen_f64 seen = {.max = {{0}}};
     int64_t max = scan_runs_f64(runs, n_runs, r, store, &seen);
-    if (lost_nan_f64(&seen))
-        return scan_again_f64(runs, n_runs, r);
     int64_t seen_max = max_f64(&seen);
     return (uint64_t)(seen_max > max ? seen_max : max);
-}
-
-/* In parts, so that a NaN in a long run has no more of it read again than caches hold: a piece of a long one, or as
- * many short ones as follow each other. */
-INLINE uint64_t scan_f64(const gsc__run *runs, size_t n_runs, double r, bool store)
-{
-    const size_t most = LONG_RUN / sizeof(double);
-    uint64_t max = 0;
-    for (size_t k = 0, done = 0; k < n_runs;) {
-        const size_t left = runs[k].count - done;
-        const gsc__run piece = {(double *)runs[k].data + done, left < most ? left : most}, *part = &piece;
-        size_t count = 0;
-        while (k + count < n_runs && runs[k + count].count <= most)
-            count++;
-        if (count > 0)
-            part = &runs[k];
-        uint64_t part_max = scan_part_f64(part, count > 0 ? count : 1, r, store);
-        max = part_max > max ? part_max : max;
-        done = count > 0 || left <= most ? 0 : done + most;
-        k += count > 0 ? count : done == 0;
-    }
-    return max;
-}
-
-typedef struct seen_upper {
-    bits_f32 max[VECTORS];
-} seen_upper;
-
-/* The upper half of |x * r| as bits: sign, exponent and 20 bits of the fraction. */
-INLINE int64_t scan_one_upper(double *x, double r, bool store) { return scan_one_f64(x, r, store) >> 32; }
-
-INLINE void scan_vector_upper(double *x, double r, bool store, seen_upper *seen, size_t v)
-{
-    vector_f64 y;
-    memcpy(&y, x, sizeof y);
-    y *= r;
-    if (store)
-        memcpy(x, &y, sizeof y);
-    bits_f64 upper = (bits_f64)y & (int64_t)0x7fffffff00000000;
-    seen->max[v] = larger_f32((bits_f32)upper, seen->max[v]);
-}
-
-DEFINE_SCAN_RUNS(upper, double, double, 8192)
-
-/* float64's maximum without its lower half, which is all that 32-bit maxima see. */
-INLINE uint64_t scan_upper(const gsc__run *runs, size_t n_runs, double r, bool store)
-{
-    seen_upper seen = {.max = {{0}}};
-    int64_t max = scan_runs_upper(runs, n_runs, r, store, &seen), seen_max = max_f32(seen.max);
-    return (uint64_t)(seen_max > max ? seen_max : max) << 32;
 }
 
 /* The product of a bfloat16, given and returned in the upper half of a word; the lower half becomes arbitrary. The

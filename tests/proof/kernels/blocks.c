@@ -48,10 +48,6 @@ static outcome outcome_of_unscale(const truth *t) { return (outcome){t->products
 static outcome outcome_of_check(const truth *t) { return (outcome){t->x, t->r, t->max, NULL, false}; }
 /* Of float64 the upper half. */
 static uint64_t upper(const truth *t, uint64_t max) { return t->from->kind == GSC_F64 ? max >> 32 << 32 : max; }
-static outcome outcome_of_unscale_flag(const truth *t)
-{
-    return (outcome){t->products, t->r, upper(t, t->max), NULL, false};
-}
 static outcome outcome_of_look(const truth *t) { return (outcome){t->x, t->r, upper(t, t->max_of_x), NULL, false}; }
 static outcome outcome_of_norm1(const truth *t) { return (outcome){t->x, t->r, t->max, t->norm1, false}; }
 static outcome outcome_of_norm2(const truth *t) { return (outcome){t->x, t->r, t->max, t->norm2, false}; }
