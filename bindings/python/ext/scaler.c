@@ -89,21 +89,8 @@ static int take_pair(arrays *in, arrays *out, PyObject *source, PyObject *target
     return arrays_take_one(out, target, true, "target");
 }
 
-/* Another scaler of the same scale does it: only what changes nothing of this one may be called at any time, in its
- * callbacks and while another thread is inside. */
-static gsc_status scale_apart(double scale, const DLTensor *in, DLTensor *out)
-{
-    gsc_scaler_options options = gsc_scaler_options_default();
-    options.init_scale = scale;
-    gsc_scaler *core;
-    gsc_status status = gsc_scaler_create(&options, &core);
-    if (status != GSC_OK)
-        return status;
-    status = gsc_scaler_scale(core, in, out);
-    gsc_scaler_destroy(core);
-    return status;
-}
-
+/* Allowed at any time: in callbacks, and while another thread is inside the scaler. The GIL is kept, as the scale is only
+ * ever changed with it. */
 static PyObject *scaler_scale(PyObject *self, PyObject *args)
 {
     PyObject *source, *target, *value = NULL;
@@ -111,11 +98,7 @@ static PyObject *scaler_scale(PyObject *self, PyObject *args)
     if (!PyArg_UnpackTuple(args, "scale", 2, 2, &source, &target))
         return NULL;
     if (take_pair(&in, &out, source, target) == 0) {
-        double scale = gsc_scaler_get_scale(scaler_core(self));
-        PyThreadState *state = arrays_free_the_gil(&in) ? PyEval_SaveThread() : NULL;
-        gsc_status status = scale_apart(scale, in.tensors[0], out.tensors[0]);
-        if (state)
-            PyEval_RestoreThread(state);
+        gsc_status status = gsc_scaler_scale(scaler_core(self), in.tensors[0], out.tensors[0]);
         value = status == GSC_OK ? Py_BuildValue("") : raise_status(status);
     }
     arrays_free(&in);
@@ -209,21 +192,12 @@ static PyObject *scaler_rearm(PyObject *self, PyObject *handle)
     return call_end(&frame);
 }
 
-/* The core's forget refuses in callbacks too, but has no status to say so. */
-static gsc_status forget(gsc_scaler *core, const gsc_optimizer *optimizer)
-{
-    gsc_status status = gsc_scaler_rearm(core, optimizer);
-    if (status == GSC_OK)
-        gsc_scaler_forget(core, optimizer);
-    return status;
-}
-
 static PyObject *scaler_forget(PyObject *self, PyObject *handle)
 {
     call_frame frame;
     if (call_begin(&frame, (py_scaler *)self, handle, NULL) < 0)
         return NULL;
-    CALL_CORE(&frame, forget(scaler_core(self), frame_optimizer(&frame)));
+    CALL_CORE(&frame, gsc_scaler_forget(scaler_core(self), frame_optimizer(&frame)));
     if (frame.status == GSC_OK) {
         frame.handle->stepped_by = NULL;
         PySet_Discard(frame.scaler->handles, handle);
