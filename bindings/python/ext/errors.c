@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static PyObject *device_error, *comm_error, *diverged_error;
+/* Named as Python's own classes are, so that GSC_STATUSES can name either kind. GSC_OK has none. */
+static PyObject *PyExc_DeviceError, *PyExc_CommError, *PyExc_DivergedError, *const PyExc_None;
 
 static int add_exception(PyObject *module, PyObject **exception, const char *name, const char *doc)
 {
@@ -16,28 +17,23 @@ static int add_exception(PyObject *module, PyObject **exception, const char *nam
 
 int errors_add(PyObject *module)
 {
-    if (add_exception(module, &device_error, "gradscaler.DeviceError", "A device that this scaler does not serve.") < 0)
+    if (add_exception(module, &PyExc_DeviceError, "gradscaler.DeviceError",
+                      "A device that this scaler does not serve.") < 0)
         return -1;
-    if (add_exception(module, &comm_error, "gradscaler.CommError",
+    if (add_exception(module, &PyExc_CommError, "gradscaler.CommError",
                       "A collective failed, another rank failed, or the ranks disagree.") < 0)
         return -1;
-    return add_exception(module, &diverged_error, "gradscaler.DivergedError",
+    return add_exception(module, &PyExc_DivergedError, "gradscaler.DivergedError",
                          "max_consecutive_skips iterations in a row overflowed.");
 }
 
 PyObject *exception_for_status(gsc_status status)
 {
     switch (status) {
-    case GSC_ERR_VALUE: return PyExc_ValueError;
-    case GSC_ERR_UNSUPPORTED: return PyExc_NotImplementedError;
-    case GSC_ERR_DEVICE: return device_error;
-    case GSC_ERR_MEMORY: return PyExc_MemoryError;
-    case GSC_ERR_IO: return PyExc_OSError;
-    case GSC_ERR_COMM: return comm_error;
-    case GSC_ERR_DIVERGED: return diverged_error;
-    case GSC_OK:
-    case GSC_ERR_STATE:
-    case GSC_ERR_OPTIMIZER: break;
+#define CLASS(name, number, python, meaning)                                                                           \
+    case name: return PyExc_##python;
+        GSC_STATUSES(CLASS)
+#undef CLASS
     }
     return PyExc_RuntimeError;
 }

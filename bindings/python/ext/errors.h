@@ -10,13 +10,11 @@
 /* Makes DeviceError, CommError and DivergedError and adds them to the module; 0, or -1 with a Python exception. */
 int errors_add(PyObject *module);
 
-/* The class for a status, borrowed. */
+/* The class for a status, as GSC_STATUSES (status.h) has it; borrowed. */
 PyObject *exception_for_status(gsc_status status);
 
 /* Raises what a failed call of the core means in Python, with the core's message in Python's words (gsc_scaler_unscale
  * becomes unscale_, and so on). Call it on the thread that failed, with the GIL. Returns NULL, to be returned.
- *   VALUE ValueError, STATE and OPTIMIZER RuntimeError, UNSUPPORTED NotImplementedError, DEVICE DeviceError,
- *   MEMORY MemoryError, IO OSError, COMM CommError, DIVERGED DivergedError
  * A callback's own exception is not known here: whoever has stashed one raises that instead. */
 PyObject *raise_status(gsc_status status);
 
