@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command: its first argument says what to do. */
+/* main.c: the command `gradscaler`: its first argument chooses what to do. */
 #define _POSIX_C_SOURCE 200809L /* SIGPIPE */
 #include "common/message.h"
 #include "train/command.h"
@@ -69,7 +69,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN); /* a reader that went away is told as a failed write */
+    signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe is then an ordinary error */
     int code = dispatch(argc, argv);
     return stdout_flushed() || code != EXIT_DONE ? code : EXIT_FAILED;
 }

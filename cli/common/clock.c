@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clock.c: the monotonic clock. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "common/clock.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* interrupt.c: signal handlers. */
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "common/interrupt.h"
 
@@ -8,10 +9,11 @@
 static const int signals[] = {SIGINT, SIGTERM};
 #define SIGNALS (sizeof signals / sizeof *signals)
 
-static volatile sig_atomic_t noted;
+static volatile sig_atomic_t recorded;
 static volatile sig_atomic_t is_handled[SIGNALS];
 
-static void act_at_once(void)
+/* A further signal then ends the process. */
+static void restore_defaults(void)
 {
     for (size_t i = 0; i < SIGNALS; i++) {
         if (is_handled[i])
@@ -20,16 +22,16 @@ static void act_at_once(void)
     }
 }
 
-static void note(int number)
+static void record(int number)
 {
-    noted = number;
-    act_at_once();
+    recorded = number;
+    restore_defaults();
 }
 
 void interrupt_begin(void)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write, as a full disk is */
-    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART}, old;
+    signal(SIGXFSZ, SIG_IGN); /* then write fails instead, as on a full disk */
+    struct sigaction action = {.sa_handler = record, .sa_flags = SA_RESTART}, old;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < SIGNALS; i++)
         sigaddset(&action.sa_mask, signals[i]);
@@ -41,6 +43,6 @@ void interrupt_begin(void)
     }
 }
 
-int interrupt_signal(void) { return noted; }
+int interrupt_signal(void) { return recorded; }
 
-const char *interrupt_name(void) { return noted == SIGINT ? "SIGINT" : "SIGTERM"; }
+const char *interrupt_name(void) { return recorded == SIGINT ? "SIGINT" : "SIGTERM"; }

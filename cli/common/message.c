@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* message.c: messages on stderr. */
 #include "common/message.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@ void say(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     for (char *c = text; *c; c++) {
-        if ((unsigned char)*c < ' ' || *c == 0x7f) /* of an argument or a file's name: one line stays one line */
+        if ((unsigned char)*c < ' ' || *c == 0x7f) /* from an argument or a file's name: it must not break the line */
             *c = '?';
     }
     fprintf(stderr, "gradscaler: %s\n", text);

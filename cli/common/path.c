@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* path.c: joins paths. */
 #define _POSIX_C_SOURCE 200809L /* access */
 #include "common/path.h"
 

@@ -7,11 +7,11 @@
 
 #include "gradscaler/status.h"
 
-#define PATH_SIZE 4096 /* the longest that systems take */
+#define PATH_SIZE 4096 /* the longest path that Linux accepts */
 
-/* GSC_ERR_VALUE: longer than that. */
+/* dir/name. GSC_ERR_VALUE: too long. */
 gsc_status path_join(char out[PATH_SIZE], const char *dir, const char *name);
-/* Whether dir/name leads to something; a dangling link does not. */
+/* Whether dir/name exists; a dangling link does not. */
 bool path_exists(const char *dir, const char *name);
 
 #endif

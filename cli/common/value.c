@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command never calls setlocale, so strtod reads the C locale's numbers whatever the environment says. */
+/* value.c: numbers, words and texts. The command never calls setlocale, so strtod and printf use the C locale. */
 #include "common/value.h"
 
 #include <ctype.h>
@@ -42,7 +42,7 @@ static void describe_choice(const value_range *range, char *out, size_t size)
     }
 }
 
-/* strtod and strtoll skip white space, which a value does not begin with. */
+/* strtod and strtoll would skip white space. */
 static bool begins_like_a_number(const char *text) { return *text != '\0' && !isspace((unsigned char)*text); }
 
 static bool parse_real(const value_range *range, const char *text, void *field)
@@ -62,8 +62,8 @@ static bool parse_real(const value_range *range, const char *text, void *field)
 
 void value_print_real(double value, char out[VALUE_REAL_SIZE])
 {
-    enum { FEWEST = 6, ENOUGH = 17 };
-    for (int digits = FEWEST; digits <= ENOUGH; digits++) {
+    enum { MIN_DIGITS = 6, MAX_DIGITS = 17 };
+    for (int digits = MIN_DIGITS; digits <= MAX_DIGITS; digits++) {
         snprintf(out, VALUE_REAL_SIZE, "%.*g", digits, value);
         if (strtod(out, NULL) == value)
             return;

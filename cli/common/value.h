@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* value.h: the kinds of value that an option takes: how each is read, and how its allowed values are told. */
+/* value.h: the kinds of value that an option takes: parsing, printing, and the allowed values in words. */
 #ifndef CLI_COMMON_VALUE_H
 #define CLI_COMMON_VALUE_H
 
@@ -7,20 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The allowed values; each kind reads its own fields. */
+/* The allowed values; each kind uses its own fields. */
 typedef struct value_range {
     const char *const *choices; /* the allowed words, ends in NULL */
-    double low, high;           /* real numbers; see open */
-    bool open;                  /* low and high themselves are not allowed */
+    double low, high;           /* real numbers */
+    bool open;                  /* low and high themselves are excluded */
     int64_t least, most;        /* whole numbers */
 } value_range;
 
 typedef struct value_kind {
-    /* Reads the whole text into *field; false, and nothing written: not an allowed value. */
+    /* Parses the whole text into *field. false, *field unchanged: not an allowed value. */
     bool (*parse)(const value_range *range, const char *text, void *field);
-    /* Writes the value as it would be typed; parse gives it back to the last bit. */
+    /* Prints the value as it would be typed; parsing it gives the same bits. */
     void (*print)(const value_range *range, const void *field, char *out, size_t size);
-    /* Writes the allowed values in words. */
+    /* Prints the allowed values in words. */
     void (*describe)(const value_range *range, char *out, size_t size);
 } value_kind;
 
@@ -30,7 +30,7 @@ extern const value_kind value_integer; /* int64_t */
 extern const value_kind value_text;    /* const char *, not empty */
 
 #define VALUE_REAL_SIZE 32
-/* Writes a finite number with as few digits as give it back to the last bit. */
+/* Prints a finite number with the fewest digits, at least 6, from which it is read back exactly. */
 void value_print_real(double value, char out[VALUE_REAL_SIZE]);
 
 #endif
