@@ -3,7 +3,7 @@
  * reported in one line and sets nothing; a valid one prints nothing, and --name=value means the same as --name value.
  */
 #define _POSIX_C_SOURCE 200809L /* fmemopen */
-#include "train/options.h"
+#include "train/command_line.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static bool parse(int argc, char **argv, train_options *out)
     memset(out, 0xa5, sizeof *out);
     memset(&untouched, 0xa5, sizeof untouched);
     capture_stderr();
-    bool valid = options_parse(argc, argv, out);
+    bool valid = command_line_parse(argc, argv, out);
     restore_stderr();
     check_captured(valid);
     require(valid || memcmp(out, &untouched, sizeof untouched) == 0, "a wrong command line sets nothing");
@@ -63,7 +63,7 @@ static void check_completion(const train_options *parsed, bool synthetic)
 {
     train_options options = *parsed;
     capture_stderr();
-    bool valid = options_complete(&options, synthetic);
+    bool valid = command_line_complete(&options, synthetic);
     restore_stderr();
     check_captured(valid);
     if (!valid)

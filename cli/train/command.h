@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.h: the command `gradscaler train`. */
+/* command.h: the command `gradscaler train`. */
 #ifndef CLI_TRAIN_COMMAND_H
 #define CLI_TRAIN_COMMAND_H
 

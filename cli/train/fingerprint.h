@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fingerprint.h: by which a run that goes on knows its data again. */
+/* fingerprint.h: checksums that identify a run's data on --resume. */
 #ifndef CLI_TRAIN_FINGERPRINT_H
 #define CLI_TRAIN_FINGERPRINT_H
 
@@ -7,13 +7,13 @@
 
 typedef struct data_sum {
     int64_t examples;
-    uint64_t checksum; /* of inputs and targets, in order */
+    uint64_t checksum; /* of all inputs and targets, in order */
 } data_sum;
 
 typedef struct fingerprint {
-    data_sum train, test; /* test: zero for a regression */
+    data_sum train, test; /* test: zero if there is no test set */
 } fingerprint;
 
-gsc_status fingerprint_take(const train_task *task, fingerprint *out);
+gsc_status fingerprint_compute(const train_task *task, fingerprint *out);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* loop.c: the training loop: one step after another, with checkpoints, metrics and the progress bar. */
 #include "train/loop.h"
+#include "base/try.h"
 #include "common/clock.h"
 #include "common/interrupt.h"
 #include "common/message.h"
@@ -11,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A run of skipped steps at least as long is told on stderr; single ones are how a dynamic scale finds its limit. */
-#define SKIPS_WORTH_TELLING 3
+/* That many skipped steps in a row are reported on stderr. Fewer are normal: a dynamic scale grows until it overflows.
+ */
+#define MIN_SKIPS_TO_REPORT 3
 
 #define MAX_OVERFLOWS 8
 
@@ -22,28 +25,18 @@ typedef struct loop {
     progress bar;
     int64_t steps; /* in all */
     double loss;   /* of the last batch */
-    double begin;  /* when the training would have begun, had it not been stopped */
+    double begin;  /* the run's training time so far is the clock minus this */
     int64_t growths_before, backoffs_before;
 } loop;
 
-gsc_status check_loss(const train_run *run, double loss, const char *when)
-{
-    if (isfinite(loss))
-        return GSC_OK;
-    const bool unscaled_fp16 = run->options->precision == PRECISION_FP16 && run->options->scaler == SCALER_OFF;
-    return gsc_fail(GSC_ERR_DIVERGED, "the loss %s is %s: training has diverged; lower --lr%s", when,
-                    isnan(loss) ? "NaN" : "infinite",
-                    unscaled_fp16 ? " or guard the parameters with --scaler dynamic" : "");
-}
-
-/* With SGD the learning rate makes up for the loss factor; Adam's steps do not depend on it. */
-static double lr_of_optimizer(const loop *l)
+/* SGD's steps are proportional to the loss factor, Adam's do not depend on it. */
+static double optimizer_lr(const loop *l)
 {
     return l->run->options->optimizer == OPTIMIZER_SGD ? l->state->lr / l->run->task->loss_factor : l->state->lr;
 }
 
-/* After a step was made, the rate moves along the straight line from where it is to 0 at the end of the run. A skipped
- * step leaves it, so the schedule counts the steps that were made and still ends at 0. */
+/* Called after a step that was not skipped: moves the rate along the straight line from its value to 0 at the end of
+ * the run. A skipped step does not change it, so the schedule counts the other steps and still ends at 0. */
 static void advance_lr(loop *l)
 {
     const double left = (double)(l->steps - l->state->step);
@@ -55,9 +48,9 @@ static void advance_lr(loop *l)
 static gsc_status compute_gradients(loop *l, const DLTensor *x, const DLTensor *y)
 {
     const train_run *r = l->run;
-    gsc_tensor *logits;
+    gsc_tensor *outputs;
     gsc_tape_clear(r->tape);
-    gsc_tensor *loss = task_loss(r->task, r->model, r->tape, x, y, &logits);
+    gsc_tensor *loss = task_loss(r->task, r->model, r->tape, x, y, &outputs);
     if (!loss)
         return GSC_ERR_VALUE; /* with the message of the op that failed */
     l->loss = gsc_tensor_item(loss);
@@ -65,25 +58,23 @@ static gsc_status compute_gradients(loop *l, const DLTensor *x, const DLTensor *
         char when[64];
         snprintf(when, sizeof when, "at step %" PRId64 " of epoch %" PRIu64, l->state->step + 1,
                  gsc_loader_epoch(r->loader) + 1);
-        gsc_status status = check_loss(r, l->loss, when);
-        if (status != GSC_OK)
-            return status;
+        GSC_TRY(run_check_loss(r, l->loss, when));
     }
     gsc_optim_zero_grad(r->optim);
-    return gsc_tape_backward(r->tape, gsc_scale_loss(r->scaler, task_weigh(r->task, r->tape, loss)));
+    return gsc_tape_backward(r->tape, gsc_scale_loss(r->scaler, task_multiply_loss(r->task, r->tape, loss)));
 }
 
-static void tell_skips(loop *l, double scale)
+static void report_skips(loop *l, double scale)
 {
     const run_state *s = l->state;
-    if (s->skips_in_a_row >= SKIPS_WORTH_TELLING && scale < s->scale_before_skips) {
+    if (s->skips_in_a_row >= MIN_SKIPS_TO_REPORT && scale < s->scale_before_skips) {
         progress_clear(&l->bar);
         say("step %" PRId64 ": the scale came down from %g to %g in %" PRId64 " skipped steps", s->step,
             s->scale_before_skips, scale, s->skips_in_a_row);
     }
 }
 
-static void note_overflow(loop *l)
+static void record_overflow(loop *l)
 {
     gsc_overflow list[MAX_OVERFLOWS];
     const size_t n = gsc_scaler_overflows(l->run->scaler, gsc_optim_optimizer(l->run->optim), list, MAX_OVERFLOWS);
@@ -106,10 +97,10 @@ static void count(loop *l, gsc_outcome outcome, double scale)
         if (s->skips_in_a_row++ == 0)
             s->scale_before_skips = scale;
         s->skipped++;
-        note_overflow(l);
+        record_overflow(l);
     } else {
         s->made++;
-        tell_skips(l, scale);
+        report_skips(l, scale);
         s->skips_in_a_row = 0;
         advance_lr(l);
     }
@@ -117,7 +108,7 @@ static void count(loop *l, gsc_outcome outcome, double scale)
     s->seconds = clock_seconds() - l->begin;
 }
 
-/* The scaler counts from its creation, the state from the begin of the run. */
+/* The scaler counts from its creation, the state from the beginning of the run. */
 static void count_scale_changes(loop *l)
 {
     gsc_scaler_stats stats;
@@ -126,7 +117,8 @@ static void count_scale_changes(loop *l)
     l->state->backoffs = l->backoffs_before + stats.backoffs;
 }
 
-/* The step itself. Where the run is kept, the norm is wanted: it comes with a clipping, even one to infinity. */
+/* The metrics need the norm of the gradients, which a step computes if it clips: clipping to infinity changes nothing.
+ */
 static gsc_status make_step(loop *l, gsc_step_result *result)
 {
     const train_run *r = l->run;
@@ -141,13 +133,9 @@ static gsc_status iterate(loop *l, const DLTensor *x, const DLTensor *y)
     const train_run *r = l->run;
     metric line = {.scale = gsc_scaler_get_scale(r->scaler), .lr = l->state->lr};
     gsc_step_result result;
-    gsc_status status = gsc_optim_set_lr(r->optim, 0, lr_of_optimizer(l));
-    if (status == GSC_OK)
-        status = compute_gradients(l, x, y);
-    if (status == GSC_OK)
-        status = make_step(l, &result);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(gsc_optim_set_lr(r->optim, 0, optimizer_lr(l)));
+    GSC_TRY(compute_gradients(l, x, y));
+    GSC_TRY(make_step(l, &result));
     count(l, result.outcome, line.scale);
     if (r->output) {
         line.step = l->state->step;
@@ -155,18 +143,16 @@ static gsc_status iterate(loop *l, const DLTensor *x, const DLTensor *y)
         line.outcome = result.outcome;
         line.grad_norm = result.grad_norm / r->task->loss_factor;
         line.seconds = l->state->seconds;
-        status = metrics_add(&r->output->metrics, &line);
-        if (status != GSC_OK)
-            return status;
+        GSC_TRY(metrics_add(&r->output->metrics, &line));
     }
-    status = gsc_scaler_update(r->scaler);
+    gsc_status status = gsc_scaler_update(r->scaler);
     count_scale_changes(l);
     if (status == GSC_ERR_DIVERGED)
         return gsc_fail(status, "%s; lower --init-scale or --lr", gsc_last_error());
     return status;
 }
 
-/* The next batch, from a new epoch where this one is used up. */
+/* The next batch, the first one of the next epoch at the end of an epoch. */
 static void next_batch(gsc_loader *loader, const DLTensor **x, const DLTensor **y)
 {
     if (gsc_loader_next(loader, x, y) > 0)
@@ -175,7 +161,7 @@ static void next_batch(gsc_loader *loader, const DLTensor **x, const DLTensor **
     gsc_loader_next(loader, x, y);
 }
 
-static void show(loop *l, int64_t examples_before)
+static void update_bar(loop *l, int64_t examples_before)
 {
     const train_run *r = l->run;
     const run_state *s = l->state;
@@ -189,7 +175,7 @@ static void show(loop *l, int64_t examples_before)
                                                .scale = gsc_scaler_get_scale(r->scaler)});
 }
 
-static bool is_due(const loop *l)
+static bool is_checkpoint_due(const loop *l)
 {
     const int64_t every = l->run->options->checkpoint_every;
     const int64_t period = every > 0 ? every : (int64_t)gsc_loader_batches(l->run->loader);
@@ -205,12 +191,12 @@ static gsc_status train(loop *l)
         next_batch(l->run->loader, &x, &y);
         status = iterate(l, x, y);
         if (status == GSC_OK)
-            show(l, examples_before);
-        if (status == GSC_OK && is_due(l))
+            update_bar(l, examples_before);
+        if (status == GSC_OK && is_checkpoint_due(l))
             status = checkpoint_save(l->run, l->state);
     }
     if (status == GSC_OK && l->state->step == l->steps)
-        tell_skips(l, gsc_scaler_get_scale(l->run->scaler));
+        report_skips(l, gsc_scaler_get_scale(l->run->scaler));
     progress_clear(&l->bar);
     return status;
 }
@@ -220,16 +206,12 @@ gsc_status loop_run(const train_run *run, run_state *state)
     loop l = {.run = run, .state = state, .steps = run_steps(run)};
     l.growths_before = state->growths;
     l.backoffs_before = state->backoffs;
-    gsc_status status = run_seek(run, state);
-    if (status == GSC_OK && run->output)
-        status = checkpoint_save(run, state); /* what cannot be written is known before the first step */
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(run_seek(run, state));
+    if (run->output)
+        GSC_TRY(checkpoint_save(run, state)); /* a folder that cannot be written fails before any work is done */
     progress_begin(&l.bar, state->step);
     l.begin = clock_seconds() - state->seconds;
     const int64_t saved = state->step;
-    status = train(&l);
-    if (status == GSC_OK && run->output && state->step > saved)
-        status = checkpoint_save(run, state);
-    return status;
+    GSC_TRY(train(&l));
+    return run->output && state->step > saved ? checkpoint_save(run, state) : GSC_OK;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* metrics.c: appends to metrics.jsonl, and cuts it to a step on --resume. */
 #define _DEFAULT_SOURCE /* flock, getline, ftruncate */
 #include "train/metrics.h"
+#include "base/try.h"
 #include "common/value.h"
 
 #include <errno.h>
@@ -14,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAME "metrics.jsonl"
 #define STEP_KEY "{\"step\": "
 
 static gsc_status io_error(const char *path, const char *what)
@@ -24,13 +25,12 @@ static gsc_status io_error(const char *path, const char *what)
 
 gsc_status metrics_open(const char *dir, metrics *out)
 {
-    gsc_status status = path_join(out->path, dir, NAME);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(path_join(out->path, dir, METRICS_FILE));
     out->descriptor = open(out->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (out->descriptor < 0)
         return io_error(out->path, "cannot be opened for writing");
     struct stat about;
+    gsc_status status = GSC_OK;
     if (fstat(out->descriptor, &about) != 0 || !S_ISREG(about.st_mode))
         status = gsc_fail(GSC_ERR_IO, "%s: is not a regular file", out->path);
     else if (flock(out->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -62,28 +62,26 @@ static gsc_status write_all(const metrics *m, const char *text, size_t size)
     return GSC_OK;
 }
 
-/* The step that a line is of; 0: it is none, or not whole. */
-static int64_t step_of(const char *line, size_t length)
+/* The step of a line; 0: not a complete line of metrics. */
+static int64_t line_step(const char *line, size_t length)
 {
     if (length == 0 || line[length - 1] != '\n' || strncmp(line, STEP_KEY, strlen(STEP_KEY)) != 0)
         return 0;
     return strtoll(line + strlen(STEP_KEY), NULL, 10);
 }
 
-/* Lines up to `step`, in their order; writes them where they come from another folder. */
-static gsc_status keep_lines(const metrics *m, FILE *in, bool is_other, int64_t step, int64_t *last, off_t *kept)
+/* Reads the lines up to `step`; *kept: their bytes. Copies them if they come from another folder. */
+static gsc_status read_lines(const metrics *m, FILE *in, bool is_other, int64_t step, int64_t *last, off_t *kept)
 {
     gsc_status status = GSC_OK;
     char *line = NULL;
     size_t capacity = 0;
     ssize_t length;
-    *last = 0;
-    *kept = 0;
     while (status == GSC_OK && (length = getline(&line, &capacity, in)) > 0) {
-        const int64_t at = step_of(line, (size_t)length);
-        if (at <= *last || at > step)
+        const int64_t found = line_step(line, (size_t)length);
+        if (found <= *last || found > step)
             break;
-        *last = at;
+        *last = found;
         *kept += length;
         if (is_other)
             status = write_all(m, line, (size_t)length);
@@ -92,31 +90,28 @@ static gsc_status keep_lines(const metrics *m, FILE *in, bool is_other, int64_t 
     return status;
 }
 
-static gsc_status resume_from(const metrics *m, const char *path, int64_t step, int64_t *last)
+/* A missing file has no lines. */
+static gsc_status read_file(const metrics *m, const char *path, int64_t step, int64_t *last, off_t *kept)
 {
     FILE *in = fopen(path, "re");
-    if (!in && errno != ENOENT)
-        return io_error(path, "cannot be read");
-    off_t kept = *last = 0;
-    gsc_status status = GSC_OK;
-    if (in) {
-        status = keep_lines(m, in, strcmp(path, m->path) != 0, step, last, &kept);
-        if (status == GSC_OK && ferror(in))
-            status = io_error(path, "cannot be read");
-        fclose(in);
-    }
-    if (status != GSC_OK)
-        return status;
-    if (ftruncate(m->descriptor, kept) != 0 || lseek(m->descriptor, kept, SEEK_SET) != kept)
-        return io_error(m->path, "cannot be cut off");
-    return GSC_OK;
+    if (!in)
+        return errno == ENOENT ? GSC_OK : io_error(path, "cannot be read");
+    gsc_status status = read_lines(m, in, strcmp(path, m->path) != 0, step, last, kept);
+    if (status == GSC_OK && ferror(in))
+        status = io_error(path, "cannot be read");
+    fclose(in);
+    return status;
 }
 
 gsc_status metrics_resume(metrics *m, const char *from, int64_t step, int64_t *last)
 {
     char path[PATH_SIZE];
-    gsc_status status = path_join(path, from, NAME);
-    return status == GSC_OK ? resume_from(m, path, step, last) : status;
+    off_t kept = *last = 0;
+    GSC_TRY(path_join(path, from, METRICS_FILE));
+    GSC_TRY(read_file(m, path, step, last, &kept));
+    if (ftruncate(m->descriptor, kept) != 0 || lseek(m->descriptor, kept, SEEK_SET) != kept)
+        return io_error(m->path, "cannot be cut off");
+    return GSC_OK;
 }
 
 typedef struct real_text {
@@ -158,7 +153,7 @@ gsc_status metrics_sync(const metrics *m)
 {
     if (fsync(m->descriptor) != 0)
         return io_error(m->path, "cannot be synced");
-    if (is_named(m)) /* last, since a sync may take long */
+    if (is_named(m)) /* after the sync, which may take long */
         return GSC_OK;
     return gsc_fail(GSC_ERR_IO,
                     "%s: the file, or its folder, was removed or replaced while the run was writing it; leave them in "

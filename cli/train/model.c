@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* model.c: the networks by name. */
 #include "train/model.h"
 
 #include <inttypes.h>
@@ -11,7 +12,7 @@ static gsc_status mlp_create(const train_task *task, gsc_random *random, gsc_mod
     return gsc_module_mlp(task->sizes, task->layers, GSC_ACTIVATION_RELU, random, out);
 }
 
-/* As model_names. */
+/* In the order of model_names. */
 static gsc_status (*const creators[])(const train_task *task, gsc_random *random, gsc_module **out) = {mlp_create};
 
 gsc_status model_create(int32_t model, const train_task *task, uint64_t seed, gsc_module **out)

@@ -5,13 +5,13 @@
 
 #include "train/task.h"
 
-/* In the order of model_create's `model`; ends in NULL. */
+/* The names, in the order of model_create's `model`; ends in NULL. */
 extern const char *const model_names[];
 
-/* A network of the task's sizes, its weights drawn by seed. Free it with gsc_module_free. */
+/* A network of the task's sizes; its initial weights depend on `seed`. Free it with gsc_module_free. */
 gsc_status model_create(int32_t model, const train_task *task, uint64_t seed, gsc_module **out);
 
-/* Its layers' sizes in words, e.g. "784-512-256-10". */
+/* The sizes of the layers, e.g. "784-512-256-10". */
 void model_describe(const train_task *task, char *out, size_t size);
 
 #endif

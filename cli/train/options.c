@@ -1,151 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: parsing, defaults and help, all by the table of options. */
+/* options.c: the table of train's options. */
 #include "train/options.h"
-#include "common/message.h"
-#include "train/option_table.h"
+#include "train/model.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <string.h>
 
-static bool wrong_value(const option *o, const char *text)
-{
-    char allowed[160];
-    o->kind->describe(&o->range, allowed, sizeof allowed);
-    say("--%s '%s' is not possible; give %s", o->name, text, allowed);
-    return false;
-}
+const char *const precision_names[] = {"fp32", "fp16", "bf16", NULL};
+const char *const scaler_names[] = {"dynamic", "static", "off", NULL};
+static const char *const optimizer_names[] = {"sgd", "adam", "adamw", NULL};
+const char *const schedule_names[] = {"constant", "linear", NULL};
 
-/* The option that `argument` names, *value at what follows its "=" (NULL: no "="); NULL: unknown. */
-static const option *find_option(const char *argument, const char **value)
-{
-    if (strncmp(argument, "--", 2) != 0)
-        return NULL;
-    const char *name = argument + 2;
-    size_t length = strcspn(name, "=");
-    *value = name[length] == '=' ? name + length + 1 : NULL;
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (strlen(option_table[i].name) == length && strncmp(option_table[i].name, name, length) == 0)
-            return &option_table[i];
-    }
-    return NULL;
-}
+/* float32's smallest normal and largest number: the scaler rounds these decimals to exactly them. */
+#define SCALE_LOW 1.1754943e-38
+#define SCALE_HIGH 3.4028235e38
 
-static bool unknown_argument(const char *argument)
-{
-    if (argument[0] == '-')
-        say("unknown option '%s'; `gradscaler train --help` lists the options", argument);
-    else
-        say("unexpected argument '%s'; every value needs its option, see `gradscaler train --help`", argument);
-    return false;
-}
+#define MODE(mode) (1u << (mode))
+#define MODES_SCALING (MODE(SCALER_DYNAMIC) | MODE(SCALER_STATIC))
 
-static bool set_flag(train_options *options, const option *o, const char *value)
-{
-    if (value) {
-        say("--%s takes no value, but got '%s'", o->name, value);
-        return false;
-    }
-    *(bool *)option_field(options, (size_t)(o - option_table)) = true;
-    return true;
-}
+/* The kind of value, its range, and its field in train_options. */
+#define TEXT(name) .kind = &value_text, .field = offsetof(train_options, name)
+#define CHOICE(name, words) .kind = &value_choice, .field = offsetof(train_options, name), .range.choices = words
+#define REAL(name, from, to)                                                                                           \
+    .kind = &value_real, .field = offsetof(train_options, name), .range = {.low = from, .high = to}
+#define REAL_BETWEEN(name, from, to)                                                                                   \
+    .kind = &value_real, .field = offsetof(train_options, name), .range = {.low = from, .high = to, .open = true}
+#define INTEGER(name, from, to)                                                                                        \
+    .kind = &value_integer, .field = offsetof(train_options, name), .range = {.least = from, .most = to}
+#define FLAG(name) .field = offsetof(train_options, name)
+#define DEFAULT(text) .preset = {text, text}
+#define DEFAULTS(images, synthetic) .preset = {images, synthetic}
 
-static bool set_value(train_options *options, const option *o, const char *value)
-{
-    if (!value) {
-        char allowed[160];
-        o->kind->describe(&o->range, allowed, sizeof allowed);
-        say("--%s needs a value: %s", o->name, allowed);
-        return false;
-    }
-    return o->kind->parse(&o->range, value, option_field(options, (size_t)(o - option_table))) || wrong_value(o, value);
-}
+const train_option train_option_rows[OPTION_COUNT] = {
+    [OPTION_DATA] = {{"data", "NAME|DIR", "fashion-mnist, synthetic, or a folder with MNIST's four files", TEXT(data)},
+                     .on_resume = RESUME_FREE},
+    [OPTION_MODEL] = {{"model", "NAME", "the network: mlp", CHOICE(model, model_names)}, DEFAULT("mlp")},
+    [OPTION_PRECISION] = {{"precision", "NAME", "precision of matrix products: fp32, fp16 or bf16",
+                           CHOICE(precision, precision_names)},
+                          DEFAULT("fp16")},
+    [OPTION_SCALER] = {{"scaler", "MODE", "loss scaling: dynamic, static (a fixed scale) or off",
+                        CHOICE(scaler, scaler_names)},
+                       DEFAULT("dynamic")},
+    [OPTION_INIT_SCALE] = {{"init-scale", "X", "initial scale", REAL(init_scale, SCALE_LOW, SCALE_HIGH)},
+                           DEFAULT("65536"),
+                           .scaler_modes = MODES_SCALING},
+    [OPTION_GROWTH_FACTOR] = {{"growth-factor", "X", "factor by which the scale grows",
+                               REAL_BETWEEN(growth_factor, 1, INFINITY)},
+                              DEFAULT("2"),
+                              .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_BACKOFF_FACTOR] = {{"backoff-factor", "X", "factor by which the scale shrinks after an overflow",
+                                REAL_BETWEEN(backoff_factor, 0, 1)},
+                               DEFAULT("0.5"),
+                               .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_GROWTH_INTERVAL] = {{"growth-interval", "N", "steps in a row without overflow until the scale grows",
+                                 INTEGER(growth_interval, 1, INT64_MAX)},
+                                DEFAULT("50"),
+                                .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_MIN_SCALE] = {{"min-scale", "X", "lower limit of the scale", REAL(min_scale, SCALE_LOW, SCALE_HIGH)},
+                          DEFAULT("1.1754943e-38"),
+                          .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_MAX_SCALE] = {{"max-scale", "X", "upper limit of the scale", REAL(max_scale, SCALE_LOW, SCALE_HIGH)},
+                          DEFAULT("3.4028235e38"),
+                          .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_HYSTERESIS] = {{"hysteresis", "N", "overflows until the scale shrinks", INTEGER(hysteresis, 1, INT32_MAX)},
+                           DEFAULT("1"),
+                           .scaler_modes = MODE(SCALER_DYNAMIC)},
+    [OPTION_MAX_CONSECUTIVE_SKIPS] = {{"max-consecutive-skips", "N",
+                                       "give up after this many skipped steps in a row; 0: never",
+                                       INTEGER(max_consecutive_skips, 0, INT64_MAX)},
+                                      DEFAULT("0"),
+                                      .scaler_modes = MODES_SCALING},
+    [OPTION_OPTIMIZER] = {{"optimizer", "NAME", "sgd (momentum 0.9), adam or adamw",
+                           CHOICE(optimizer, optimizer_names)},
+                          DEFAULTS("adam", "sgd")},
+    [OPTION_LR] = {{"lr", "X", "learning rate", REAL(lr, 0, 1e6)}, DEFAULTS("1e-3", "0.05")},
+    [OPTION_LR_SCHEDULE] = {{"lr-schedule", "NAME", "constant, or linear: falls to 0 at the end of the run",
+                             CHOICE(lr_schedule, schedule_names)},
+                            DEFAULT("linear")},
+    [OPTION_BATCH] = {{"batch", "N", "examples per step", INTEGER(batch, 1, 1000000)}, DEFAULTS("128", "256")},
+    [OPTION_EPOCHS] = {{"epochs", "N", "passes over the training data", INTEGER(epochs, 1, 1000000)},
+                       DEFAULTS("5", NULL),
+                       .on_resume = RESUME_LENGTH},
+    [OPTION_STEPS] = {{"steps", "N", "stop after this many steps, skipped ones included",
+                       INTEGER(steps, 1, 1000000000000)},
+                      DEFAULTS(NULL, "600"),
+                      .on_resume = RESUME_LENGTH},
+    [OPTION_CLIP_NORM] = {{"clip-norm", "X", "clip the total norm of the gradients to this (default: no clipping)",
+                           REAL_BETWEEN(clip_norm, 0, INFINITY)},
+                          .images_only = true},
+    [OPTION_SEED] = {{"seed", "N", "seed of the initial weights and of the order of the examples",
+                      INTEGER(seed, 0, INT64_MAX)},
+                     DEFAULT("0")},
+    [OPTION_THREADS] = {{"threads", "N", "number of threads; 0: one per core", INTEGER(threads, 0, 4096)},
+                        DEFAULT("0"),
+                        .on_resume = RESUME_FREE},
+    [OPTION_OUT] = {{"out", "DIR", "keep the run in this folder: checkpoint and metrics.jsonl", TEXT(out)},
+                    .on_resume = RESUME_NOT},
+    [OPTION_RESUME] = {{"resume", "DIR", "continue the run in this folder", TEXT(resume)}, .on_resume = RESUME_NOT},
+    [OPTION_CHECKPOINT_EVERY] = {{"checkpoint-every", "N", "steps between checkpoints (default: once an epoch)",
+                                  INTEGER(checkpoint_every, 1, 1000000000000)},
+                                 .on_resume = RESUME_FREE},
+    [OPTION_JSON] = {{"json", NULL, "print the summary as one JSON object", FLAG(json)}, .on_resume = RESUME_NOT},
+    [OPTION_HELP] = {{"help", NULL, "print this page", FLAG(help)}, .on_resume = RESUME_NOT},
+};
 
-bool options_parse(int argc, char **argv, train_options *out)
+static void print_default(size_t id, FILE *out)
 {
-    train_options options = {0};
-    for (int i = 0; i < argc && !options.help; i++) {
-        const char *value = NULL;
-        const option *o = find_option(strcmp(argv[i], "-h") == 0 ? "--help" : argv[i], &value);
-        if (!o)
-            return unknown_argument(argv[i]);
-        /* "--lr --json" is a forgotten value; one that really begins so can be written --data=--name. */
-        if (o->kind && !value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
-            value = argv[++i];
-        if (!(o->kind ? set_value(&options, o, value) : set_flag(&options, o, value)))
-            return false;
-        options.given |= UINT64_C(1) << (o - option_table);
-    }
-    options.known = options.given;
-    *out = options;
-    return true;
-}
-
-/* Options that would be read and have no effect are refused. */
-static bool check_meaning(const train_options *options, bool synthetic)
-{
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const option *o = &option_table[i];
-        if (!option_in(options->given, i))
-            continue;
-        if (o->scaler_modes && (o->scaler_modes >> options->scaler & 1) == 0) {
-            say("--%s has no meaning with --scaler %s; leave one of them out", o->name, scaler_names[options->scaler]);
-            return false;
-        }
-        if (synthetic && o->images_only) {
-            say("--%s cannot be used with the synthetic data, whose gradients are made tiny on purpose", o->name);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Options about keeping a run. */
-static bool check_folders(const train_options *options)
-{
-    if (!option_in(options->given, OPTION_CHECKPOINT_EVERY) || options->out || options->resume)
-        return true;
-    say("--checkpoint-every has no meaning without --out or --resume; give one of them or leave it out");
-    return false;
-}
-
-static bool check_limits(const train_options *options)
-{
-    const char *hint = option_in(options->given, OPTION_INIT_SCALE) ? "" : " (the default; set it with --init-scale)";
-    const double low = options->min_scale, init = options->init_scale, high = options->max_scale;
-    if (low > init) {
-        say("--min-scale %.9g is above the initial scale %.9g%s; give at most that", low, init, hint);
-        return false;
-    }
-    if (high < init) {
-        say("--max-scale %.9g is below the initial scale %.9g%s; give at least that", high, init, hint);
-        return false;
-    }
-    return true;
-}
-
-void options_set_data(train_options *options, const char *name)
-{
-    options->data = name;
-    options->known |= UINT64_C(1) << OPTION_DATA;
-}
-
-bool options_complete(train_options *options, bool synthetic)
-{
-    /* The user's own limit replaces the default one: --steps alone may go beyond the default's epochs. */
-    const bool limited = option_in(options->known, OPTION_EPOCHS) || option_in(options->known, OPTION_STEPS);
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const char *preset = option_table[i].preset[synthetic ? PRESET_SYNTHETIC : PRESET_IMAGES];
-        const bool is_limit = i == OPTION_EPOCHS || i == OPTION_STEPS;
-        if (!preset || option_in(options->known, i) || (is_limit && limited))
-            continue;
-        option_table[i].kind->parse(&option_table[i].range, preset, option_field(options, i));
-        options->known |= UINT64_C(1) << i;
-    }
-    return check_meaning(options, synthetic) && check_limits(options) && check_folders(options);
-}
-
-static void print_default(FILE *out, const option *o)
-{
-    const char *images = o->preset[PRESET_IMAGES], *synthetic = o->preset[PRESET_SYNTHETIC];
+    const char *images = train_option_rows[id].preset[PRESET_IMAGES];
+    const char *synthetic = train_option_rows[id].preset[PRESET_SYNTHETIC];
     if (images && synthetic && strcmp(images, synthetic) != 0)
         fprintf(out, " (default %s; synthetic %s)", images, synthetic);
     else if (images)
@@ -154,20 +117,5 @@ static void print_default(FILE *out, const option *o)
         fprintf(out, " (synthetic: default %s)", synthetic);
 }
 
-void options_help(FILE *out)
-{
-    fputs("Usage: gradscaler train [OPTION VALUE | OPTION=VALUE]...\n"
-          "Trains a network with a loss scaler and prints a summary.\n\n",
-          out);
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s %s", option_table[i].name,
-                 option_table[i].value ? option_table[i].value : "");
-        fprintf(out, "  %-26s %s", left, option_table[i].help);
-        print_default(out, &option_table[i]);
-        fputc('\n', out);
-    }
-    fputs("\nWithout --data it is fashion-mnist where that is installed, else synthetic.\n"
-          "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
-          out);
-}
+const option_table train_option_table = {"gradscaler train", train_option_rows, sizeof *train_option_rows,
+                                         OPTION_COUNT,       OPTION_HELP,       print_default};

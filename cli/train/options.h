@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h: the options of `gradscaler train`. */
+/* options.h: the options of `gradscaler train`: their values, and the table that has each of them once. */
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "common/option_table.h"
 
 enum precision { PRECISION_FP32, PRECISION_FP16, PRECISION_BF16 };
 enum scaler_mode { SCALER_DYNAMIC, SCALER_STATIC, SCALER_OFF };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 enum lr_schedule { SCHEDULE_CONSTANT, SCHEDULE_LINEAR };
 
-/* How each of these choices is spelled; ends in NULL. */
+/* The words for these choices; each list ends in NULL. */
 extern const char *const precision_names[];
 extern const char *const scaler_names[];
 extern const char *const schedule_names[];
@@ -26,38 +23,66 @@ typedef struct train_options {
     int64_t growth_interval, hysteresis, max_consecutive_skips;
     double lr, clip_norm; /* clip_norm 0: no clipping */
     int64_t batch;
-    int64_t epochs, steps; /* 0: no limit from this one; never both 0 */
-    int64_t seed, threads; /* threads 0: all cores */
-    const char *out;       /* NULL: not given; so with resume */
-    const char *resume;
+    int64_t epochs, steps;    /* 0: this one does not limit the run; never both 0 */
+    int64_t seed, threads;    /* threads 0: one per core */
+    const char *out;          /* NULL: not given */
+    const char *resume;       /* NULL: not given */
     int64_t checkpoint_every; /* 0: once an epoch */
     bool json, help;
-    /* Sets of options, a bit for each, by its place in the table: */
+    /* Sets of options: */
     uint64_t given; /* on the command line */
-    uint64_t known; /* that have a value: given, as the run to be resumed has it, or the default */
+    uint64_t known; /* with a value: given, recorded by the run to be resumed, or the default */
 } train_options;
 
-/* Reads `--name value` and `--name=value`; of an option given twice the last one counts. A wrong one: false, a line on
- * stderr, and *out as it was. Options that are not given are zero until options_complete. The texts of argv are
- * borrowed. */
-bool options_parse(int argc, char **argv, train_options *out);
+enum option_id {
+    OPTION_DATA,
+    OPTION_MODEL,
+    OPTION_PRECISION,
+    OPTION_SCALER,
+    OPTION_INIT_SCALE,
+    OPTION_GROWTH_FACTOR,
+    OPTION_BACKOFF_FACTOR,
+    OPTION_GROWTH_INTERVAL,
+    OPTION_MIN_SCALE,
+    OPTION_MAX_SCALE,
+    OPTION_HYSTERESIS,
+    OPTION_MAX_CONSECUTIVE_SKIPS,
+    OPTION_OPTIMIZER,
+    OPTION_LR,
+    OPTION_LR_SCHEDULE,
+    OPTION_BATCH,
+    OPTION_EPOCHS,
+    OPTION_STEPS,
+    OPTION_CLIP_NORM,
+    OPTION_SEED,
+    OPTION_THREADS,
+    OPTION_OUT,
+    OPTION_RESUME,
+    OPTION_CHECKPOINT_EVERY,
+    OPTION_JSON,
+    OPTION_HELP,
+    OPTION_COUNT
+};
 
-/* Fills in the defaults, which depend on the data, and checks what belongs together. false: as above. */
-bool options_complete(train_options *options, bool synthetic);
+enum preset { PRESET_IMAGES, PRESET_SYNTHETIC, PRESETS };
 
-/* Which data they turned out to be; borrowed. */
-void options_set_data(train_options *options, const char *name);
+/* What --resume does with the option. */
+enum on_resume {
+    RESUME_SAME,   /* keeps the run's value; another one is refused */
+    RESUME_LENGTH, /* the same, but another value is allowed if the learning rate is constant */
+    RESUME_FREE,   /* keeps the run's value unless one is given */
+    RESUME_NOT     /* the run does not record it */
+};
 
-/* The options that a run is made by, each as it would be typed: an object of texts. NULL: no memory, or a text is not
- * UTF-8. */
-json_t *options_record(const train_options *options);
+typedef struct train_option {
+    option option;
+    const char *preset[PRESETS]; /* the default as it would be typed; NULL: none */
+    unsigned scaler_modes;       /* bits of the scaler modes that it can be given with; 0: all */
+    bool images_only;            /* not with the synthetic data */
+    enum on_resume on_resume;
+} train_option;
 
-/* Between options_parse and options_complete: takes over what options_record kept of the run in the folder `resume`.
- * What was given beside --resume must be the same, where another value would make it another run. The texts of
- * `recorded` are borrowed. false: as above. */
-bool options_resume(train_options *options, const json_t *recorded);
-
-/* Writes the page of `gradscaler train --help`. */
-void options_help(FILE *out);
+extern const train_option train_option_rows[OPTION_COUNT];
+extern const option_table train_option_table;
 
 #endif

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L /* mkdir, access, fsync */
+/* output.c: creates the folder of a run durably; never replaces files of anything else. */
+#define _POSIX_C_SOURCE 200809L /* mkdir, fsync */
 #include "train/output.h"
+#include "base/try.h"
 #include "common/path.h"
+
+#include "gradscaler/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,13 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RUN "run.json"
-
 static gsc_status refuse_name(const char *dir, const char *name)
 {
     if (!path_exists(dir, name))
         return GSC_OK;
-    if (strstr(name, RUN))
+    if (strstr(name, GSC_CHECKPOINT_RUN))
         return gsc_fail(GSC_ERR_VALUE,
                         "--out %s: the folder has a run already (%s); go on with it by --resume %s, or give another "
                         "folder",
@@ -24,65 +26,72 @@ static gsc_status refuse_name(const char *dir, const char *name)
     return gsc_fail(GSC_ERR_VALUE, "--out %s: the folder has a file '%s' already; give another folder", dir, name);
 }
 
-/* All that checkpoints would replace, also where no link leads to it. What a run leaves that was killed before its
- * first checkpoint counts as absent: dangling links, and files without the last one, run.json, beside its metrics. */
+/* Refuses files of a checkpoint in the folder dir/prefix; with only_complete, none of an incomplete one. */
+static gsc_status refuse_checkpoint(const char *dir, const char *prefix, bool only_complete)
+{
+    static const char *const files[] = {GSC_CHECKPOINT_RUN, GSC_CHECKPOINT_MODEL, GSC_CHECKPOINT_OPTIMIZER,
+                                        GSC_CHECKPOINT_SCALER};
+    const size_t count = only_complete ? 1 : sizeof files / sizeof *files; /* run.json is written last */
+    for (size_t i = 0; i < count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", prefix, files[i]);
+        GSC_TRY(refuse_name(dir, name));
+    }
+    return GSC_OK;
+}
+
+/* Refuses everything that a checkpoint would replace, also in folders that no link leads to. Metrics beside an
+ * incomplete checkpoint, and dangling links, are what a run leaves that was killed before its first checkpoint: a new
+ * run may take that folder. */
 static gsc_status refuse_files(const char *dir)
 {
-    static const char *const folders[] = {"", "checkpoint-0/", "checkpoint-1/"};
-    static const char *const files[] = {RUN, "model.safetensors", "optimizer.safetensors", "scaler.json"};
-    gsc_status status = GSC_OK;
-    for (size_t i = 0; i < 3; i++)
-        for (size_t k = 0; k < (i > 0 && path_exists(dir, "metrics.jsonl") ? 1 : 4) && status == GSC_OK; k++) {
-            char name[64];
-            snprintf(name, sizeof name, "%s%s", folders[i], files[k]);
-            status = refuse_name(dir, name);
-        }
-    return status == GSC_OK ? refuse_name(dir, "checkpoint") : status;
+    const bool has_metrics = path_exists(dir, METRICS_FILE);
+    GSC_TRY(refuse_checkpoint(dir, "", false));
+    GSC_TRY(refuse_checkpoint(dir, GSC_CHECKPOINT_0 "/", has_metrics));
+    GSC_TRY(refuse_checkpoint(dir, GSC_CHECKPOINT_1 "/", has_metrics));
+    return refuse_name(dir, GSC_CHECKPOINT_CURRENT);
 }
 
 static gsc_status sync_folder(const char *path)
 {
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool synced = folder >= 0 && (fsync(folder) == 0 || errno == EINVAL); /* EINVAL: syncs no folders */
+    const bool synced =
+        folder >= 0 && (fsync(folder) == 0 || errno == EINVAL); /* EINVAL: this file system cannot sync folders */
     const int error = errno;
     if (folder >= 0)
         close(folder);
     return synced ? GSC_OK : gsc_fail(GSC_ERR_IO, "--out: the folder %s cannot be synced: %s", path, strerror(error));
 }
 
-/* A folder that is made is a name in the one above, which must last as what is saved in it. */
+/* Syncs the parent folder, which holds the name of the new folder. */
 static gsc_status make_folder(const char *dir)
 {
-    char above[PATH_SIZE];
+    char parent[PATH_SIZE];
     if (mkdir(dir, 0777) != 0)
         return errno == EEXIST ? GSC_OK
                                : gsc_fail(GSC_ERR_IO, "--out %s: the folder cannot be made: %s", dir, strerror(errno));
-    gsc_status status = path_join(above, dir, "..");
-    return status == GSC_OK ? sync_folder(above) : status;
+    GSC_TRY(path_join(parent, dir, ".."));
+    return sync_folder(parent);
 }
 
 gsc_status output_create(const char *dir, output *out)
 {
-    gsc_status status = make_folder(dir);
-    if (status == GSC_OK)
-        status = refuse_files(dir);
-    if (status == GSC_OK)
-        status = output_open(dir, out);
-    if (status == GSC_OK && metrics_size(&out->metrics) > 0) {
-        status = gsc_fail(GSC_ERR_VALUE, "--out %s: the folder has a file 'metrics.jsonl' already; give another folder",
-                          dir);
-        output_close(out);
-    }
-    return status;
+    GSC_TRY(make_folder(dir));
+    GSC_TRY(refuse_files(dir));
+    GSC_TRY(output_open(dir, out));
+    if (metrics_size(&out->metrics) == 0)
+        return GSC_OK;
+    output_close(out);
+    return gsc_fail(GSC_ERR_VALUE, "--out %s: the folder has a file '" METRICS_FILE "' already; give another folder",
+                    dir);
 }
 
 gsc_status output_open(const char *dir, output *out)
 {
     output made = {.dir = dir};
-    gsc_status status = metrics_open(dir, &made.metrics);
-    if (status == GSC_OK)
-        *out = made;
-    return status;
+    GSC_TRY(metrics_open(dir, &made.metrics));
+    *out = made;
+    return GSC_OK;
 }
 
 void output_close(output *o)

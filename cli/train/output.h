@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* output.h: the folder that a run is kept in. */
+/* output.h: the folder of --out: its metrics file, and what it may already hold. */
 #ifndef CLI_TRAIN_OUTPUT_H
 #define CLI_TRAIN_OUTPUT_H
 
@@ -8,14 +8,14 @@
 
 typedef struct output {
     const char *dir; /* borrowed */
-    metrics metrics; /* open and locked, so that one run at a time writes into the folder */
+    metrics metrics; /* open and locked: only one run at a time writes into the folder */
     fingerprint data;
 } output;
 
-/* For a new run: makes the folder where it is missing. GSC_ERR_VALUE: a run, or a file with the name of one of a run's,
- * is there already. GSC_ERR_IO: it cannot be made or written into, or another run is writing into it. */
+/* For a new run: creates the folder if it is missing. GSC_ERR_VALUE: it already has a run, or a file that a run would
+ * replace. GSC_ERR_IO: it cannot be created or written into, or another run is writing into it. */
 gsc_status output_create(const char *dir, output *out);
-/* The folder of a run that goes on. GSC_ERR_IO: as above. */
+/* For a resumed run in its own folder. GSC_ERR_IO: as above. */
 gsc_status output_open(const char *dir, output *out);
 void output_close(output *o); /* zeroed is fine */
 

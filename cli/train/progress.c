@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c: one line on a terminal: a bar and the fields that fit beside it. */
 #define _DEFAULT_SOURCE /* struct winsize */
 #include "train/progress.h"
 #include "common/clock.h"
@@ -42,7 +43,7 @@ static void write_time(char *out, size_t size, double seconds)
         snprintf(out, size, "%" PRId64 ":%02d:%02d left", s / 3600, (int)(s / 60 % 60), (int)(s % 60));
 }
 
-/* A power of two, as which a scale mostly appears, is told as one. */
+/* A scale is usually a power of two, and written as one. */
 static void write_scale(char *out, size_t size, double scale)
 {
     int exponent;
@@ -52,7 +53,7 @@ static void write_scale(char *out, size_t size, double scale)
         snprintf(out, size, "scale %.3g", scale);
 }
 
-/* Joins the fields that fit. */
+/* Joins the first fields that fit into the width. */
 static int write_text(char *out, int width, const progress_state *s, int64_t first, double elapsed)
 {
     const double left = elapsed * (double)(s->steps - s->step) / (double)(s->step - first);
@@ -75,7 +76,7 @@ static int write_text(char *out, int width, const progress_state *s, int64_t fir
     return length;
 }
 
-/* A bar where the line has room for one, before the text. */
+/* A bar for the beginning of the line; empty if there is no room. */
 static void write_bar(char *out, int room, double done)
 {
     const int width = room < MAX_BAR ? room : MAX_BAR;
@@ -92,7 +93,7 @@ static void write_bar(char *out, int room, double done)
 static void draw(const progress *p, const progress_state *s, double now)
 {
     char text[MAX_WIDTH], bar[MAX_BAR + sizeof "[] "];
-    /* One column stays free: a full line would make some terminals wrap. */
+    /* One column is left free, since some terminals wrap a full line. */
     const int width = terminal_width() - 1;
     const int length = write_text(text, width, s, p->first, now - p->begin);
     write_bar(bar, width - length - (int)strlen("[] "), (double)s->step / (double)s->steps);

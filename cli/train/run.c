@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* run.c: creates the objects of a run from its options, and counts its steps. */
 #include "train/run.h"
+#include "base/try.h"
 #include "train/model.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #define MOMENTUM 0.9      /* of --optimizer sgd */
-#define WEIGHT_DECAY 0.01 /* of AdamW: torch.optim.AdamW's default */
+#define WEIGHT_DECAY 0.01 /* of --optimizer adamw; torch.optim.AdamW's default */
 
 static gsc_status create_scaler(const train_options *options, gsc_scaler **out)
 {
@@ -35,7 +37,7 @@ static gsc_status create_from_group(const train_options *options, const train_ta
         return gsc_optim_create_sgd(&group, 1, out);
     }
     gsc_param_group group = gsc_param_group_default_adam(params, n, options->lr);
-    group.eps *= task->loss_factor; /* is compared with the size of the gradients */
+    group.eps *= task->loss_factor; /* eps is relative to the gradients, which have the factor */
     if (options->optimizer == OPTIMIZER_ADAM)
         return gsc_optim_create_adam(&group, 1, out);
     group.weight_decay = WEIGHT_DECAY;
@@ -60,16 +62,11 @@ gsc_status run_create(const train_options *options, const train_task *task, trai
 {
     const uint64_t seed = (uint64_t)options->seed;
     *out = (train_run){.options = options, .task = task};
-    gsc_status status = model_create(options->model, task, seed, &out->model);
-    if (status == GSC_OK)
-        status = create_optimizer(options, task, out->model, &out->optim);
-    if (status == GSC_OK)
-        status = create_scaler(options, &out->scaler);
-    if (status == GSC_OK)
-        status = gsc_loader_create(task->train, (size_t)options->batch, true, seed, &out->loader);
-    if (status == GSC_OK)
-        status = gsc_tape_create(&out->tape);
-    return status;
+    GSC_TRY(model_create(options->model, task, seed, &out->model));
+    GSC_TRY(create_optimizer(options, task, out->model, &out->optim));
+    GSC_TRY(create_scaler(options, &out->scaler));
+    GSC_TRY(gsc_loader_create(task->train, (size_t)options->batch, true, seed, &out->loader));
+    return gsc_tape_create(&out->tape);
 }
 
 void run_release(train_run *run)
@@ -106,4 +103,14 @@ int64_t run_examples(const train_run *run, int64_t step)
 {
     const int64_t count = (int64_t)gsc_dataset_count(run->task->train);
     return step / batches(run) * count + step % batches(run) * run->options->batch;
+}
+
+gsc_status run_check_loss(const train_run *run, double loss, const char *when)
+{
+    if (isfinite(loss))
+        return GSC_OK;
+    const bool unscaled_fp16 = run->options->precision == PRECISION_FP16 && run->options->scaler == SCALER_OFF;
+    return gsc_fail(GSC_ERR_DIVERGED, "the loss %s is %s: training has diverged; lower --lr%s", when,
+                    isnan(loss) ? "NaN" : "infinite",
+                    unscaled_fp16 ? " or guard the parameters with --scaler dynamic" : "");
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* summary.c: the summary as lines or as JSON. */
 #include "train/summary.h"
 #include "common/message.h"
 #include "train/model.h"
@@ -69,7 +70,7 @@ void summary_print(const train_run *run, const summary *s)
     }
     print_label("loss");
     printf("%.4g at the start, %.4g at the end\n", s->state.initial_loss, s->after.loss);
-    if (run->task->test) {
+    if (run->task->has_accuracy) {
         print_label("test accuracy");
         printf("%.2f %%\n", 100 * s->test_accuracy);
     }

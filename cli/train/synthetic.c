@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* synthetic.c: generates the data from a fixed seed. */
 #include "train/synthetic.h"
+#include "base/try.h"
+
+#include "gradscaler/ops.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,11 +13,11 @@
 #define EXAMPLES 8192
 #define FEATURES 16
 
-/* A batch of n passes 2/n * error * factor to its answers. With errors below 8 and n >= 64 this stays under 2^-25; at a
- * scale of 65536 and n = 256 it is about 2^-13 * error, well inside of float16. */
+/* The gradient of an output is 2/n * error * factor in a batch of n. With errors below 8 and n >= 64 it is below 2^-25;
+ * with a scale of 65536 and n = 256 it is about 2^-13 * error, which float16 represents well. */
 #define LOSS_FACTOR 0x1p-22
 
-/* Shifts and scales the answers to mean 0 and variance 1. */
+/* Shifts and scales the targets to mean 0 and variance 1. */
 static void normalize(float *values, size_t n)
 {
     double sum = 0, squares = 0;
@@ -27,35 +31,30 @@ static void normalize(float *values, size_t n)
         values[i] = (float)(((double)values[i] - mean) / deviation);
 }
 
-/* y: the teacher's answers to x. */
-static gsc_status answer(gsc_module *teacher, const DLTensor *x, float *y)
+/* *y: the teacher's outputs for x. */
+static gsc_status compute_targets(gsc_module *teacher, const DLTensor *x, float *y)
 {
     gsc_tape *tape;
-    gsc_status status = gsc_tape_create(&tape);
-    if (status != GSC_OK)
-        return status;
-    gsc_tensor *answers = gsc_module_forward(teacher, gsc_tape_input(tape, x));
-    if (answers)
-        memcpy(y, gsc_tensor_data(answers)->data, gsc_tensor_count(answers) * sizeof *y);
+    GSC_TRY(gsc_tape_create(&tape));
+    gsc_tensor *outputs = gsc_module_forward(teacher, gsc_tape_input(tape, x));
+    if (outputs)
+        memcpy(y, gsc_tensor_data(outputs)->data, gsc_tensor_count(outputs) * sizeof *y);
     gsc_tape_free(tape);
-    return answers ? GSC_OK : GSC_ERR_VALUE;
+    return outputs ? GSC_OK : GSC_ERR_VALUE; /* with the message of the op that failed */
 }
 
 static gsc_status make_data(train_task *out, float *x, float *y)
 {
     gsc_random random = gsc_random_init(SEED, 0);
     gsc_module *teacher;
-    gsc_status status = gsc_module_mlp(out->sizes, out->layers, GSC_ACTIVATION_RELU, &random, &teacher);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(gsc_module_mlp(out->sizes, out->layers, GSC_ACTIVATION_RELU, &random, &teacher));
     int64_t shape[] = {EXAMPLES, FEATURES};
     DLTensor inputs = {.data = x, .device = {kDLCPU, 0}, .ndim = 2, .dtype = GSC_FLOAT32, .shape = shape};
-    status = gsc_random_fill_normal(&random, &inputs, 0, 1);
+    gsc_status status = gsc_random_fill_normal(&random, &inputs, 0, 1);
     if (status == GSC_OK)
-        status = answer(teacher, &inputs, y);
+        status = compute_targets(teacher, &inputs, y);
     gsc_module_free(teacher);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(status);
     normalize(y, EXAMPLES);
     return gsc_dataset_regression(x, y, EXAMPLES, FEATURES, 1, &out->train);
 }
@@ -65,6 +64,7 @@ gsc_status synthetic_load(train_task *out)
     const int64_t sizes[] = {FEATURES, 64, 1};
     out->unit = "examples";
     out->rate_unit = "ex/s";
+    out->loss = gsc_mse_loss;
     out->loss_factor = LOSS_FACTOR;
     out->layers = sizeof sizes / sizeof *sizes;
     memcpy(out->sizes, sizes, sizeof sizes);

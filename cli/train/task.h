@@ -11,36 +11,25 @@
 #define TASK_MAX_LAYERS 4
 
 typedef struct train_task {
-    const char *data;      /* as the summary names it */
-    const char *unit;      /* what the examples are called */
-    const char *rate_unit; /* and how many of them a second, in short */
+    const char *data;      /* the name of the data in messages and summaries */
+    const char *unit;      /* what an example is, in the plural */
+    const char *rate_unit; /* for the speed, in short: examples a second */
     gsc_dataset *train;
-    gsc_dataset *test; /* NULL: a regression, which has no accuracy */
+    gsc_dataset *test; /* NULL: none */
     int64_t sizes[TASK_MAX_LAYERS];
     size_t layers;
-    double loss_factor; /* the loss is multiplied by this before the backward pass; losses are told without it */
+    gsc_tensor *(*loss)(gsc_tensor *outputs, gsc_tensor *targets);
+    bool has_accuracy;  /* targets are labels, outputs a score for each class */
+    double loss_factor; /* the loss is multiplied by this before the backward pass; reported losses are without it */
 } train_task;
 
-/* Where --data leads to. */
-typedef struct data_source {
-    const char *name;
-    const char *folder; /* NULL: the synthetic data */
-    char installed[4096];
-} data_source;
+void task_release(train_task *task); /* zeroed is fine */
 
-/* Finds the data that --data names (NULL: Fashion-MNIST where it is installed, else the synthetic data, and says so).
- * false, after a line on stderr: not there. */
-bool data_source_find(const char *data, data_source *out);
-
-/* Reads or makes the data; source is borrowed. Release with task_release, also after an error. */
-gsc_status task_load(const data_source *source, train_task *out);
-void task_release(train_task *task);
-
-/* Puts the batch on the tape and returns the mean loss of the network's answers, without the factor; *logits: these
- * answers. NULL with a message on failure. */
+/* Puts a batch on the tape and returns the network's mean loss over it, without the factor, and its *outputs. NULL with
+ * a message on failure. */
 gsc_tensor *task_loss(const train_task *task, gsc_module *model, gsc_tape *tape, const DLTensor *x, const DLTensor *y,
-                      gsc_tensor **logits);
+                      gsc_tensor **outputs);
 /* The loss times the factor. */
-gsc_tensor *task_weigh(const train_task *task, gsc_tape *tape, gsc_tensor *loss);
+gsc_tensor *task_multiply_loss(const train_task *task, gsc_tape *tape, gsc_tensor *loss);
 
 #endif

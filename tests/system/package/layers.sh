@@ -24,7 +24,7 @@ check src/gradients "(base|kernels|gradients)/[a-z0-9_]+\.h|$core_headers" "($c_
 check src/core "(base|kernels|gradients|core)/[a-z0-9_]+\.h|$core_headers" "($c_library)\.h|dlpack/dlpack\.h"
 with_train && check src/train "train/[a-z0-9_/]+\.h|gradscaler/[a-z_]+\.h|base/[a-z0-9_]+\.h" \
     "($c_library|dlfcn|fcntl|dirent|locale|sys/[a-z]+|zlib|jansson|oneapi/dnnl/dnnl[a-z_]*)\.h|dlpack/dlpack\.h"
-with_train && check cli "(common|train)/[a-z_]+\.h|gradscaler/[a-z_]+\.h" "($c_library|ctype|fcntl|sys/[a-z]+|jansson)\.h|gradscaler/[a-z_]+\.h"
+with_train && check cli "(common|train)/[a-z_]+\.h|base/try\.h|gradscaler/[a-z_]+\.h" "($c_library|ctype|fcntl|sys/[a-z]+|jansson)\.h|gradscaler/[a-z_]+\.h"
 
 ! grep -rniE '\b(mpi|nccl|cuda)' "$SOURCE/src/core" >"$WORK/named" ||
     fail "src/core must name neither MPI nor CUDA: $(cat "$WORK/named")"

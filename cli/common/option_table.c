@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* option_table.c: parses a command line by a table of options, and prints the table as help. */
+#include "common/option_table.h"
+#include "common/message.h"
+
+#include <string.h>
+
+const option *option_row(const option_table *table, size_t id)
+{
+    return (const option *)(const void *)((const char *)table->rows + id * table->row_size);
+}
+
+void *option_field(const option_table *table, size_t id, void *options)
+{
+    return (char *)options + option_row(table, id)->field;
+}
+
+/* The id of the option that `argument` names, or table->count; *value: what follows its "=", NULL without one. */
+static size_t find_option(const option_table *table, const char *argument, const char **value)
+{
+    *value = NULL;
+    if (strcmp(argument, "-h") == 0)
+        return table->help;
+    if (strncmp(argument, "--", 2) != 0)
+        return table->count;
+    const char *name = argument + 2;
+    const size_t length = strcspn(name, "=");
+    if (name[length] == '=')
+        *value = name + length + 1;
+    size_t id = 0;
+    while (id < table->count &&
+           !(strlen(option_row(table, id)->name) == length && strncmp(option_row(table, id)->name, name, length) == 0))
+        id++;
+    return id;
+}
+
+static bool refuse_argument(const option_table *table, const char *argument)
+{
+    if (argument[0] == '-')
+        say("unknown option '%s'; `%s --help` lists the options", argument, table->command);
+    else
+        say("unexpected argument '%s'; every value needs its option, see `%s --help`", argument, table->command);
+    return false;
+}
+
+static bool set_flag(const option *o, const char *value, bool *field)
+{
+    if (value) {
+        say("--%s takes no value, but got '%s'", o->name, value);
+        return false;
+    }
+    *field = true;
+    return true;
+}
+
+static bool set_value(const option *o, const char *value, void *field)
+{
+    if (value && o->kind->parse(&o->range, value, field))
+        return true;
+    char allowed[160];
+    o->kind->describe(&o->range, allowed, sizeof allowed);
+    if (value)
+        say("--%s '%s' is not possible; give %s", o->name, value, allowed);
+    else
+        say("--%s needs a value: %s", o->name, allowed);
+    return false;
+}
+
+bool option_table_parse(const option_table *table, int argc, char **argv, void *options, uint64_t *given)
+{
+    *given = 0;
+    for (int i = 0; i < argc && !option_in(*given, table->help); i++) {
+        const char *value;
+        const size_t id = find_option(table, argv[i], &value);
+        if (id == table->count)
+            return refuse_argument(table, argv[i]);
+        const option *o = option_row(table, id);
+        void *field = option_field(table, id, options);
+        /* In "--lr --json" the value is missing. A value that begins with "--" is written --data=--name. */
+        if (o->kind && !value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
+            value = argv[++i];
+        if (!(o->kind ? set_value(o, value, field) : set_flag(o, value, field)))
+            return false;
+        option_add(given, id);
+    }
+    return true;
+}
+
+void option_table_print(const option_table *table, FILE *out)
+{
+    for (size_t id = 0; id < table->count; id++) {
+        const option *o = option_row(table, id);
+        char left[64];
+        snprintf(left, sizeof left, "--%s %s", o->name, o->value ? o->value : "");
+        fprintf(out, "  %-26s %s", left, o->help);
+        if (table->print_default)
+            table->print_default(id, out);
+        fputc('\n', out);
+    }
+}
