@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "gradscaler/status.h"
+#include "gradscaler/runtime.h"
 #include "train/ops/reduce.h"
 #include "train/tensor/convert.h"
 

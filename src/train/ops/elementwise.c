@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/try.h"
-#include "gradscaler/status.h"
+#include "gradscaler/runtime.h"
 #include "train/ops/broadcast.h"
 #include "train/ops/op_list.h"
 #include "train/tape/check.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/try.h"
-#include "gradscaler/status.h"
+#include "gradscaler/runtime.h"
 #include "train/tensor/convert.h"
 
 /* oneDNN 2 has no float64. A task computes ROWS rows of C, in strips of COLUMNS; each element adds its k products in

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/try.h"
-#include "gradscaler/status.h"
+#include "gradscaler/runtime.h"
 #include "train/ops/op_list.h"
 #include "train/ops/reduce.h"
 #include "train/tape/check.h"

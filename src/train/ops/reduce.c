@@ -3,7 +3,7 @@
 #include "train/ops/reduce.h"
 
 #include "base/try.h"
-#include "gradscaler/status.h"
+#include "gradscaler/runtime.h"
 #include "train/ops/op_list.h"
 #include "train/tape/check.h"
 #include "train/tape/tape.h"

@@ -11,7 +11,7 @@
 #include "base/fpenv.h"
 #include "base/reserved.h"
 #include "base/try.h"
-#include "gradscaler/status.h"
+#include "gradscaler/runtime.h"
 #include "train/optim/optim.h"
 #include "train/tensor/tensor.h"
 

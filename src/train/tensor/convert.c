@@ -7,6 +7,7 @@
 
 #include "base/half_rows.h"
 #include "base/isa.h"
+#include "gradscaler/runtime.h"
 
 /* Of the instruction set in use, so that GSC_ISA chooses here too. */
 static bool has_f16c(void) { return gsc__isa_has_f16c(gsc_isa()); }

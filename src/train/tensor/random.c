@@ -9,6 +9,7 @@
 #include "base/blocks.h"
 #include "base/fpenv.h"
 #include "base/try.h"
+#include "gradscaler/runtime.h"
 #include "train/tensor/philox.h"
 #include "train/tensor/tensor.h"
 
