@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* float16 and bfloat16 conversions against the slow reference of elements.h and, where there is one, the hardware. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
+#include "asserts.h"
 #include "base/half.h"
 #include "elements.h"
 #include "layouts.h"

@@ -2,8 +2,6 @@
 /* The thread pool: every index once, whoever calls from where. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "asserts.h"
 #include "gradscaler/status.h"
 #include "sanitizer_options.h"
 
@@ -124,11 +121,11 @@ static void test_negative_number_changes_nothing(void **state)
 {
     (void)state;
     gsc_set_num_threads(-3);
-    assert_non_null(strstr(gsc_last_error(), "-3"));
+    assert_message("-3");
     assert_true(each_once(10, 0));
 }
 
-static void expect_child_success(int (*child)(void))
+static void assert_child_success(int (*child)(void))
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -151,7 +148,7 @@ static void test_after_fork(void **state)
     (void)state;
     gsc_set_num_threads(4);
     assert_true(each_once(MOST, 0));
-    expect_child_success(run_in_child);
+    assert_child_success(run_in_child);
     assert_true(each_once(MOST, 0));
     gsc_set_num_threads(0);
 }
@@ -159,7 +156,7 @@ static void test_after_fork(void **state)
 static void fork_inside(void *ctx, size_t index)
 {
     if (index == 0)
-        expect_child_success(run_in_child);
+        assert_child_success(run_in_child);
     count_index(ctx, index);
 }
 
@@ -213,7 +210,7 @@ static void test_loops_after_the_pools_end(void **state)
     if (UNDER_THREAD_SANITIZER) /* does not follow threads that start after a fork ("dup thread") */
         skip();
     gsc_set_num_threads(3);
-    expect_child_success(exit_normally);
+    assert_child_success(exit_normally);
     gsc_set_num_threads(0);
 }
 

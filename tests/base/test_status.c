@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statuses: their numbers and names, and each thread's message. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "asserts.h"
 #include "gradscaler/status.h"
 
 /* Programs are compiled with the numbers. */
@@ -54,7 +51,7 @@ static void test_the_list_has_each_once_with_a_meaning(void **state)
 static void test_a_message_without_a_format_is_the_name(void **state)
 {
     (void)state;
-    assert_int_equal(gsc_fail(GSC_ERR_IO, NULL), GSC_ERR_IO);
+    assert_status(gsc_fail(GSC_ERR_IO, NULL), GSC_ERR_IO);
     assert_string_equal(gsc_last_error(), "GSC_ERR_IO");
 }
 

@@ -3,19 +3,14 @@
  * to a folder while a run goes on is told, and what they keep in one is not written over. */
 #define _DEFAULT_SOURCE /* syscall */
 #define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "expect.h"
+#include "asserts.h"
 #include "temp_dir.h"
 #include "train/metrics.h"
 #include "train/output.h"
@@ -46,7 +41,7 @@ static void watch(const char *dir, int error)
 static void create(const char *path)
 {
     output out;
-    expect_ok(output_create(path, &out));
+    assert_ok(output_create(path, &out));
     output_close(&out);
 }
 
@@ -85,7 +80,7 @@ static void a_sync_that_fails_is_told(void **state)
     char *above = temp_dir_create();
     output out;
     watch(above, EIO);
-    expect_error(GSC_ERR_IO, output_create(temp_path(above, "a"), &out), "--out", above, "cannot be synced");
+    assert_fails(GSC_ERR_IO, output_create(temp_path(above, "a"), &out), "--out", above, "cannot be synced");
     watch(above, EINVAL);
     create(temp_path(above, "b"));
     assert_int_equal(disk.syncs, 1);
@@ -102,23 +97,23 @@ static void metrics_that_were_removed_or_replaced_are_told(void **state)
     char *file = strdup(temp_path(dir, "metrics.jsonl")), *away = strdup(temp_path(above, "away"));
     output out;
     watch("/", 0);
-    expect_ok(output_create(dir, &out));
-    expect_ok(metrics_sync(&out.metrics));
+    assert_ok(output_create(dir, &out));
+    assert_ok(metrics_sync(&out.metrics));
 
     assert_int_equal(rename(file, away), 0);
-    expect_error(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced", "--resume");
+    assert_fails(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced", "--resume");
     temp_write(dir, "metrics.jsonl", "", 0);
-    expect_error(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
+    assert_fails(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
     assert_int_equal(rename(away, file), 0);
-    expect_ok(metrics_sync(&out.metrics));
+    assert_ok(metrics_sync(&out.metrics));
 
     assert_int_equal(rename(dir, other), 0);
-    expect_error(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
+    assert_fails(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
     create(dir);
-    expect_error(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
+    assert_fails(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
     temp_dir_remove(dir);
     assert_int_equal(symlink(other, temp_path(above, "run")), 0); /* a link to where it is now leads to the same file */
-    expect_ok(metrics_sync(&out.metrics));
+    assert_ok(metrics_sync(&out.metrics));
 
     assert_int_equal(remove(temp_path(above, "run")), 0);
     output_close(&out);
@@ -140,14 +135,14 @@ static void no_file_in_a_folder_that_a_checkpoint_would_go_to_is_written_over(vo
         assert_int_equal(mkdir(inner, 0777), 0);
         for (size_t k = 0; k < 4; k++) {
             temp_write(inner, files[k], "", 0);
-            expect_error(GSC_ERR_VALUE, output_create(dir, &out), "--out", dir, folders[i], files[k], "already");
+            assert_fails(GSC_ERR_VALUE, output_create(dir, &out), "--out", dir, folders[i], files[k], "already");
             assert_int_equal(remove(temp_path(inner, files[k])), 0);
         }
         create(dir);
         temp_write(inner, files[1], "", 0); /* beside metrics: of a first checkpoint that was cut off */
         create(dir);
         temp_write(inner, files[0], "", 0); /* of one that was not, but for its link */
-        expect_error(GSC_ERR_VALUE, output_create(dir, &out), "--resume", dir, folders[i], files[0], "already");
+        assert_fails(GSC_ERR_VALUE, output_create(dir, &out), "--resume", dir, folders[i], files[0], "already");
         temp_dir_remove(inner);
         temp_dir_remove(dir);
     }

@@ -133,7 +133,7 @@ static void test_each_allocation_may_fail(void **state)
             bool failed = atomic_exchange(&until_failure, -1) < 0;
             if (failed && status != GSC_OK) { /* the pool may do without its threads */
                 failures++;
-                assert_int_equal(status, GSC_ERR_MEMORY);
+                assert_status(status, GSC_ERR_MEMORY);
                 assert_true(strlen(gsc_last_error()) > 0);
                 assert_exact((double)large[7], 8);
                 assert_exact((double)small[0], 8);
@@ -164,14 +164,14 @@ static void test_creation_may_fail(void **state)
     atomic_store(&until_failure, 0);
     gsc_status status = gsc_scaler_create(NULL, &scaler);
     atomic_store(&until_failure, -1);
-    assert_int_equal(status, GSC_ERR_MEMORY);
+    assert_status(status, GSC_ERR_MEMORY);
     assert_null(scaler);
     gsc_optimizer *optimizer = NULL;
     const gsc_buffer buffer = {.data = small, .count = SMALL, .dtype = GSC_FLOAT32, .name = "small"};
     atomic_store(&until_failure, 0);
     status = gsc_optimizer_from_buffers(&buffer, 1, do_nothing, NULL, &optimizer);
     atomic_store(&until_failure, -1);
-    assert_int_equal(status, GSC_ERR_MEMORY);
+    assert_status(status, GSC_ERR_MEMORY);
     assert_null(optimizer);
 }
 

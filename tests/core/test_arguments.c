@@ -43,7 +43,7 @@ static void test_null_scaler(void **state)
 }
 
 /* The last message is of this function and about a NULL scaler; the next one starts without. */
-static void expect_null_scaler(const char *function)
+static void assert_null_scaler(const char *function)
 {
     assert_message(function);
     assert_message(": scaler is NULL");
@@ -61,24 +61,24 @@ static void test_getters_of_a_null_scaler(void **state)
     gsc_scaler_stats stats = {.updates = 7};
     assert_int_equal(gsc_scaler_overflows(NULL, optimizer, &overflow, 1), 0);
     assert_int_equal(overflow.index, 7);
-    expect_null_scaler("gsc_scaler_overflows");
+    assert_null_scaler("gsc_scaler_overflows");
     assert_false(gsc_scaler_is_enabled(NULL));
-    expect_null_scaler("gsc_scaler_is_enabled");
+    assert_null_scaler("gsc_scaler_is_enabled");
     assert_false(gsc_scaler_found_inf(NULL, optimizer));
-    expect_null_scaler("gsc_scaler_found_inf");
+    assert_null_scaler("gsc_scaler_found_inf");
     assert_int_equal(gsc_scaler_get_stage(NULL, optimizer), GSC_STAGE_READY);
-    expect_null_scaler("gsc_scaler_get_stage");
+    assert_null_scaler("gsc_scaler_get_stage");
     assert_exact(gsc_scaler_get_scale(NULL), NAN);
-    expect_null_scaler("gsc_scaler_get_scale");
+    assert_null_scaler("gsc_scaler_get_scale");
     assert_exact(gsc_scaler_get_growth_factor(NULL), NAN);
-    expect_null_scaler("gsc_scaler_get_growth_factor");
+    assert_null_scaler("gsc_scaler_get_growth_factor");
     assert_exact(gsc_scaler_get_backoff_factor(NULL), NAN);
-    expect_null_scaler("gsc_scaler_get_backoff_factor");
+    assert_null_scaler("gsc_scaler_get_backoff_factor");
     assert_int_equal(gsc_scaler_get_growth_interval(NULL), 0);
-    expect_null_scaler("gsc_scaler_get_growth_interval");
+    assert_null_scaler("gsc_scaler_get_growth_interval");
     gsc_scaler_get_stats(NULL, &stats);
     assert_int_equal(stats.updates, 0);
-    expect_null_scaler("gsc_scaler_get_stats");
+    assert_null_scaler("gsc_scaler_get_stats");
     gsc_scaler_get_stats(r.scaler, NULL);
     assert_message("gsc_scaler_get_stats: out is NULL");
     rig_stop(&r);

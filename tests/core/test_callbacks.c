@@ -6,7 +6,7 @@
 static rig *current;
 static int refused, wrong, visits;
 
-static void expect_state_error(gsc_status status)
+static void assert_state_error(gsc_status status)
 {
     if (status == GSC_ERR_STATE)
         refused++;
@@ -24,22 +24,22 @@ static void try_everything(void)
     gsc_step_result result;
     gsc_scaler_state saved = {.scale = 1, .growth_factor = 3, .backoff_factor = 0.1, .growth_interval = 7};
     visits++;
-    expect_state_error(gsc_scaler_scale_view(scaler, (DLDevice){kDLCPU, 0}, &view));
-    expect_state_error(gsc_scaler_unscale(scaler, optimizer));
-    expect_state_error(gsc_scaler_record(scaler, optimizer, true));
-    expect_state_error(gsc_scaler_step(scaler, optimizer, NULL, NULL));
-    expect_state_error(gsc_scaler_clip_grad_norm(scaler, optimizer, 1, 2, NULL));
-    expect_state_error(gsc_scaler_skip(scaler, optimizer));
-    expect_state_error(gsc_scaler_rearm(scaler, optimizer));
-    expect_state_error(gsc_scaler_update(scaler));
-    expect_state_error(gsc_scaler_update_to(scaler, 2));
-    expect_state_error(gsc_scaler_update_to_tensor(scaler, &tensor));
-    expect_state_error(gsc_scaler_set_stream(scaler, (DLDevice){kDLCPU, 0}, NULL));
-    expect_state_error(gsc_scaler_set_growth_factor(scaler, 3));
-    expect_state_error(gsc_scaler_set_backoff_factor(scaler, 0.1));
-    expect_state_error(gsc_scaler_set_growth_interval(scaler, 7));
-    expect_state_error(gsc_scaler_load_state_dict(scaler, &saved));
-    expect_state_error(gsc_scaler_forget(scaler, optimizer));
+    assert_state_error(gsc_scaler_scale_view(scaler, (DLDevice){kDLCPU, 0}, &view));
+    assert_state_error(gsc_scaler_unscale(scaler, optimizer));
+    assert_state_error(gsc_scaler_record(scaler, optimizer, true));
+    assert_state_error(gsc_scaler_step(scaler, optimizer, NULL, NULL));
+    assert_state_error(gsc_scaler_clip_grad_norm(scaler, optimizer, 1, 2, NULL));
+    assert_state_error(gsc_scaler_skip(scaler, optimizer));
+    assert_state_error(gsc_scaler_rearm(scaler, optimizer));
+    assert_state_error(gsc_scaler_update(scaler));
+    assert_state_error(gsc_scaler_update_to(scaler, 2));
+    assert_state_error(gsc_scaler_update_to_tensor(scaler, &tensor));
+    assert_state_error(gsc_scaler_set_stream(scaler, (DLDevice){kDLCPU, 0}, NULL));
+    assert_state_error(gsc_scaler_set_growth_factor(scaler, 3));
+    assert_state_error(gsc_scaler_set_backoff_factor(scaler, 0.1));
+    assert_state_error(gsc_scaler_set_growth_interval(scaler, 7));
+    assert_state_error(gsc_scaler_load_state_dict(scaler, &saved));
+    assert_state_error(gsc_scaler_forget(scaler, optimizer));
     gsc_fail(GSC_OK, "an older message");
     gsc_scaler_destroy(scaler); /* no effect either */
     wrong += strstr(gsc_last_error(), "gsc_scaler_destroy: called from a callback") == NULL;
@@ -117,7 +117,7 @@ static void start(rig *r, const gsc_scaler_options *options)
     refused = wrong = visits = 0;
 }
 
-static void expect_refusals(int at_least)
+static void assert_refusals(int at_least)
 {
     assert_true(visits >= at_least);
     assert_int_equal(wrong, 0);
@@ -150,7 +150,7 @@ static void test_callbacks_cannot_change_the_scaler(void **state)
         assert_int_equal(rig_iterate(&r, NAN), GSC_SKIPPED_OVERFLOW);
         assert_exact(gsc_scaler_get_scale(r.scaler), 4);
         assert_int_equal(stats_of(r.scaler).updates, 2);
-        expect_refusals(1);
+        assert_refusals(1);
         rig_stop(&r);
     }
 }

@@ -198,9 +198,9 @@ static void test_multipliers_are_the_same(void **state)
             gsc_status third_status = gsc_scaler_step(scaler, &optimizer.base, NULL, NULL);
             int raised_after = fetestexcept(FE_ALL_EXCEPT);
             fesetenv(&before);
-            assert_int_equal(status, GSC_OK);
-            assert_int_equal(second, GSC_OK);
-            assert_int_equal(third_status, GSC_OK);
+            assert_ok(status);
+            assert_ok(second);
+            assert_ok(third_status);
             assert_int_equal(raised_after, raised); /* the library's own exceptions are nobody's business */
             assert_exact(optimizer.last_scaling.multiplier, third);
             gsc_scaler_rearm(scaler, &optimizer.base);
@@ -224,13 +224,13 @@ static void test_options_and_states(void **state)
     round_upward();
     gsc_status created = gsc_scaler_create(&options, &scaler);
     fesetenv(&before);
-    assert_int_equal(created, GSC_OK);
+    assert_ok(created);
     assert_exact(gsc_scaler_get_scale(scaler), (double)0.1f);
     round_to_zero();
     gsc_status status = gsc_scaler_load_state_dict(scaler, &loaded);
     int rounding = fegetround();
     fesetenv(&before);
-    assert_int_equal(status, GSC_OK);
+    assert_ok(status);
     assert_int_equal(rounding, FE_TOWARDZERO);
     assert_exact(gsc_scaler_get_scale(scaler), (double)0.3f);
     gsc_scaler_destroy(scaler);
@@ -255,7 +255,7 @@ static void test_a_callback_may_change_it(void **state)
     gsc_status status = gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL);
     int rounding = fegetround();
     fesetround(FE_TONEAREST);
-    assert_int_equal(status, GSC_OK);
+    assert_ok(status);
     assert_int_equal(rounding, FE_DOWNWARD);
     assert_exact((double)r.grad, (double)1.66666675f);
     rig_stop(&r);
@@ -293,7 +293,7 @@ static void test_numbers_that_are_refused(void **state)
         uint64_t expected = read_control();
         fesetenv(&before);
         for (size_t j = 0; j < sizeof statuses / sizeof *statuses; j++)
-            assert_int_equal(statuses[j], GSC_ERR_VALUE);
+            assert_status(statuses[j], GSC_ERR_VALUE);
         assert_true(after == expected);
         rig_stop(&r);
     }

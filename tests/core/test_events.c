@@ -25,7 +25,7 @@ static void start(rig *r, log_book *book, gsc_scaler_options options)
 }
 
 /* Every event written down since the last call: "O" overflow, "B" backoff, "G" growth, "M" at the minimum. */
-static void expect_kinds(const rig *r, log_book *book, const char *kinds)
+static void assert_kinds(const rig *r, log_book *book, const char *kinds)
 {
     char seen[33] = "";
     for (size_t i = 0; i < book->count; i++) {
@@ -55,13 +55,13 @@ static void test_overflow_then_backoff(void **state)
     assert_ptr_equal(book.events[0].optimizer, &r.optimizer.base);
     assert_exact(book.events[0].scale, 8);
     assert_int_equal(book.events[0].update, 0);
-    expect_kinds(&r, &book, "O");
+    assert_kinds(&r, &book, "O");
     assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
-    expect_kinds(&r, &book, ""); /* once only */
+    assert_kinds(&r, &book, ""); /* once only */
     assert_ok(gsc_scaler_update(r.scaler));
     assert_exact(book.events[0].scale, 4); /* after the event */
     assert_int_equal(book.events[0].update, 0);
-    expect_kinds(&r, &book, "B");
+    assert_kinds(&r, &book, "B");
     rig_stop(&r);
 }
 
@@ -73,17 +73,17 @@ static void test_updates_are_numbered(void **state)
     rig r;
     start(&r, &book, options_of(8, 2));
     rig_iterate(&r, 1);
-    expect_kinds(&r, &book, "");
+    assert_kinds(&r, &book, "");
     rig_iterate(&r, 1);
     assert_exact(book.events[0].scale, 16);
     assert_int_equal(book.events[0].update, 1); /* one update was completed before */
-    expect_kinds(&r, &book, "G");
+    assert_kinds(&r, &book, "G");
     rig_iterate(&r, NAN);
     assert_int_equal(book.events[0].update, 2);
     assert_int_equal(book.events[1].update, 2);
     assert_exact(book.events[0].scale, 16);
     assert_exact(book.events[1].scale, 8);
-    expect_kinds(&r, &book, "OB");
+    assert_kinds(&r, &book, "OB");
     rig_stop(&r);
 }
 
@@ -101,7 +101,7 @@ static void test_each_optimizer_that_overflows(void **state)
     assert_ok(gsc_scaler_update(r.scaler));
     assert_ptr_equal(book.events[0].optimizer, &r.optimizer.base);
     assert_ptr_equal(book.events[1].optimizer, &other.optimizer.base);
-    expect_kinds(&r, &book, "OOB");
+    assert_kinds(&r, &book, "OOB");
     rig_stop(&r);
     rig_stop(&other);
 }
@@ -115,9 +115,9 @@ static void test_the_fused_path_tells_too(void **state)
     start(&r, &book, options_of(8, 1));
     r.optimizer.base.step_scaled = fake_step_scaled;
     rig_iterate(&r, NAN);
-    expect_kinds(&r, &book, "OB");
+    assert_kinds(&r, &book, "OB");
     rig_iterate(&r, 1);
-    expect_kinds(&r, &book, "G");
+    assert_kinds(&r, &book, "G");
     rig_stop(&r);
 }
 
@@ -131,18 +131,18 @@ static void test_at_the_minimum(void **state)
     options.min_scale = 1;
     start(&r, &book, options);
     rig_iterate(&r, NAN);
-    expect_kinds(&r, &book, "OB"); /* 4 -> 2 */
+    assert_kinds(&r, &book, "OB"); /* 4 -> 2 */
     rig_iterate(&r, NAN);
     assert_exact(book.events[2].scale, 1);
-    expect_kinds(&r, &book, "OBM"); /* 2 -> 1 */
+    assert_kinds(&r, &book, "OBM"); /* 2 -> 1 */
     for (int i = 0; i < 2; i++) {
         rig_iterate(&r, NAN);
         assert_exact(book.events[1].scale, 1);
-        expect_kinds(&r, &book, "OM"); /* no backoff where the scale did not change */
+        assert_kinds(&r, &book, "OM"); /* no backoff where the scale did not change */
     }
     assert_int_equal(stats_of(r.scaler).backoffs, 2);
     rig_iterate(&r, 1);
-    expect_kinds(&r, &book, "G");
+    assert_kinds(&r, &book, "G");
     rig_stop(&r);
 }
 
@@ -156,16 +156,16 @@ static void test_a_static_scale_has_no_minimum_to_tell_of(void **state)
     options.min_scale = options.max_scale = 128;
     start(&r, &book, options);
     rig_iterate(&r, NAN);
-    expect_kinds(&r, &book, "O");
+    assert_kinds(&r, &book, "O");
     rig_iterate(&r, 1);
-    expect_kinds(&r, &book, "");
+    assert_kinds(&r, &book, "");
     assert_exact(gsc_scaler_get_scale(r.scaler), 128);
     assert_int_equal(stats_of(r.scaler).backoffs + stats_of(r.scaler).growths, 0);
     rig_stop(&r);
     options.max_scale = 1024; /* min == init: nobody would call that a fall */
     start(&r, &book, options);
     rig_iterate(&r, NAN);
-    expect_kinds(&r, &book, "O");
+    assert_kinds(&r, &book, "O");
     rig_stop(&r);
 }
 
@@ -180,7 +180,7 @@ static void test_blocked_growth_is_none(void **state)
     start(&r, &book, options);
     for (int i = 0; i < 4; i++)
         rig_iterate(&r, 1);
-    expect_kinds(&r, &book, "");
+    assert_kinds(&r, &book, "");
     assert_int_equal(stats_of(r.scaler).growths, 0);
     rig_stop(&r);
 }
@@ -197,9 +197,9 @@ static void test_held_by_hysteresis(void **state)
     options.init_scale = 16;
     start(&r, &book, options);
     rig_iterate(&r, NAN);
-    expect_kinds(&r, &book, "O"); /* no backoff was due */
+    assert_kinds(&r, &book, "O"); /* no backoff was due */
     rig_iterate(&r, NAN);
-    expect_kinds(&r, &book, "OBM");
+    assert_kinds(&r, &book, "OBM");
     rig_stop(&r);
 }
 
@@ -215,9 +215,9 @@ static void test_a_factor_without_effect(void **state)
     options.backoff_factor = 1 - 1e-12;
     start(&r, &book, options);
     rig_iterate(&r, 1);
-    expect_kinds(&r, &book, "");
+    assert_kinds(&r, &book, "");
     rig_iterate(&r, NAN);
-    expect_kinds(&r, &book, "O");
+    assert_kinds(&r, &book, "O");
     assert_int_equal(stats_of(r.scaler).backoffs + stats_of(r.scaler).growths, 0);
     rig_stop(&r);
 }
@@ -231,11 +231,11 @@ static void test_nothing_is_told_of_refused_calls_and_update_to(void **state)
     start(&r, &book, options_of(8, 1));
     assert_fails(GSC_ERR_STATE, gsc_scaler_update(r.scaler));
     assert_ok(gsc_scaler_update_to(r.scaler, 2));
-    expect_kinds(&r, &book, "");
+    assert_kinds(&r, &book, "");
     r.optimizer.params[0].grad.dtype = GSC_FLOAT16;
     r.grad = NAN;
     assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
-    expect_kinds(&r, &book, "");
+    assert_kinds(&r, &book, "");
     rig_stop(&r);
 }
 
@@ -251,7 +251,7 @@ static void test_a_disabled_scaler_is_silent(void **state)
     r.grad = NAN;
     assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
     rig_iterate(&r, NAN);
-    expect_kinds(&r, &book, "");
+    assert_kinds(&r, &book, "");
     rig_stop(&r);
 }
 

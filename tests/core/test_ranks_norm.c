@@ -99,7 +99,7 @@ static void test_sharded_norms_add_up(void **state)
             fake_world_run(&world, 2, true, clip);
             double expected = isinf(plan.p) ? 4 : pow(pow(3, plan.p) + 1 + pow(4, plan.p), 1 / plan.p);
             for (int r = 0; r < 2; r++) {
-                assert_int_equal(shards[r].status, GSC_OK);
+                assert_ok(shards[r].status);
                 assert_near(shards[r].norm, expected);
                 double coefficient = (double)(float)(1 / (expected + 1e-6));
                 for (size_t j = 0; j < shards[r].count; j++) {
@@ -213,7 +213,7 @@ static void test_an_overflow_on_one_rank_clips_nothing(void **state)
         set_shards(1, (double)INFINITY, 0, 1, 40, 0);
         fake_world_run(&world, 2, true, clip);
         for (int r = 0; r < 2; r++) {
-            assert_int_equal(shards[r].status, GSC_OK);
+            assert_ok(shards[r].status);
             assert_true(isnan(shards[r].norm) || isinf(shards[r].norm) != 0);
             assert_int_equal(shards[r].steps, 0);
             if (way >= STEP)
@@ -236,7 +236,7 @@ static void test_a_rank_that_refuses_at_the_clip(void **state)
         plan.turns_half = 0;
         set_shards(1, 30, 0, 1, 40, 0);
         fake_world_run(&world, 2, true, clip);
-        assert_int_equal(shards[0].status, GSC_ERR_VALUE);
+        assert_status(shards[0].status, GSC_ERR_VALUE);
         assert_exact(shards[0].after[0], 30);
         assert_exact(shards[1].after[0], 40);
         assert_true(shards[1].status == GSC_ERR_COMM || (shards[1].status == GSC_OK && isnan(shards[1].norm)));

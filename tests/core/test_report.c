@@ -2,7 +2,7 @@
 /* Rule 13: which gradients overflowed. */
 #include "rig.h"
 
-static void expect_overflow(const gsc_overflow *overflow, size_t index, const char *name, uint64_t infs, uint64_t nans,
+static void assert_overflow(const gsc_overflow *overflow, size_t index, const char *name, uint64_t infs, uint64_t nans,
                             uint64_t first)
 {
     assert_int_equal(overflow->index, index);
@@ -38,7 +38,7 @@ static void test_index_name_counts_and_first_element(void **state)
         rig_step(&r, 1);
         gsc_overflow out[3];
         assert_int_equal(overflows(&r, out, 3), 1);
-        expect_overflow(&out[0], 1, "second", 1, 1, 5);
+        assert_overflow(&out[0], 1, "second", 1, 1, 5);
         rig_stop(&r);
     }
 }
@@ -70,13 +70,13 @@ static void test_several_gradients_and_a_small_array(void **state)
     rig_step(&r, NAN);
     gsc_overflow out[6];
     assert_int_equal(overflows(&r, out, 6), 4);
-    expect_overflow(&out[0], 0, "weight", 0, 1, 0);
-    expect_overflow(&out[1], 1, "g", 4, 0, 0);
-    expect_overflow(&out[2], 3, NULL, 4, 0, 0);
-    expect_overflow(&out[3], 5, "g", 4, 0, 0);
+    assert_overflow(&out[0], 0, "weight", 0, 1, 0);
+    assert_overflow(&out[1], 1, "g", 4, 0, 0);
+    assert_overflow(&out[2], 3, NULL, 4, 0, 0);
+    assert_overflow(&out[3], 5, "g", 4, 0, 0);
     assert_int_equal(out[4].index, SIZE_MAX); /* not written */
     assert_int_equal(overflows(&r, out, 2), 4);
-    expect_overflow(&out[1], 1, "g", 4, 0, 0);
+    assert_overflow(&out[1], 1, "g", 4, 0, 0);
     assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, NULL, 0), 4);
     rig_stop(&r);
 }
@@ -113,11 +113,11 @@ static void test_it_is_of_the_last_overflow(void **state)
     second = 1;
     rig_iterate(&r, 1); /* clean: the report stays */
     assert_int_equal(overflows(&r, out, 2), 1);
-    expect_overflow(&out[0], 0, "weight", 0, 1, 0);
+    assert_overflow(&out[0], 0, "weight", 0, 1, 0);
     second = INFINITY;
     rig_iterate(&r, 1);
     assert_int_equal(overflows(&r, out, 2), 1);
-    expect_overflow(&out[0], 1, "second", 1, 0, 0);
+    assert_overflow(&out[0], 1, "second", 1, 0, 0);
     rig_stop(&r);
 }
 
@@ -135,9 +135,9 @@ static void test_each_optimizer_has_its_own(void **state)
     assert_ok(gsc_scaler_step(a.scaler, &b.optimizer.base, NULL, NULL));
     gsc_overflow out;
     assert_int_equal(gsc_scaler_overflows(a.scaler, &a.optimizer.base, &out, 1), 1);
-    expect_overflow(&out, 0, "weight", 0, 1, 0);
+    assert_overflow(&out, 0, "weight", 0, 1, 0);
     assert_int_equal(gsc_scaler_overflows(a.scaler, &b.optimizer.base, &out, 1), 1);
-    expect_overflow(&out, 0, "b", 1, 0, 0);
+    assert_overflow(&out, 0, "b", 1, 0, 0);
     rig_stop(&a);
     rig_stop(&b);
 }
@@ -157,8 +157,8 @@ static void test_what_only_the_division_makes_infinite(void **state)
         rig_step(&r, 1);
         gsc_overflow out[2];
         assert_int_equal(overflows(&r, out, 2), 2);
-        expect_overflow(&out[0], 1, "f32", 2, 0, 2);
-        expect_overflow(&out[1], 2, "bf16", 1, 0, 1);
+        assert_overflow(&out[0], 1, "f32", 2, 0, 2);
+        assert_overflow(&out[1], 2, "bf16", 1, 0, 1);
         rig_stop(&r);
     }
 }
@@ -180,7 +180,7 @@ static void test_first_index_is_row_major(void **state)
     rig_step(&r, 1);
     gsc_overflow out;
     assert_int_equal(overflows(&r, &out, 1), 1);
-    expect_overflow(&out, 1, "transposed", 0, 2, 1 * 3 + 2);
+    assert_overflow(&out, 1, "transposed", 0, 2, 1 * 3 + 2);
     rig_stop(&r);
 }
 
@@ -202,7 +202,7 @@ static void test_each_dtype_is_counted(void **state)
         rig_step(&r, 1);
         gsc_overflow out;
         assert_int_equal(overflows(&r, &out, 1), 1);
-        expect_overflow(&out, 1, "g", 2, 1, 66);
+        assert_overflow(&out, 1, "g", 2, 1, 66);
         rig_stop(&r);
     }
 }
@@ -222,7 +222,7 @@ static void test_a_large_gradient(void **state)
     rig_step(&r, 1);
     gsc_overflow out;
     assert_int_equal(overflows(&r, &out, 1), 1);
-    expect_overflow(&out, 1, "large", (N - FIRST - 1) / 1000, 1, FIRST);
+    assert_overflow(&out, 1, "large", (N - FIRST - 1) / 1000, 1, FIRST);
     rig_stop(&r);
 }
 
@@ -295,7 +295,7 @@ static void test_many_culprits(void **state)
                 continue;
             size_t source = twin && i == TWIN ? 1 : i;
             assert_true(expected < count);
-            expect_overflow(&out[expected++], i, many_name(&all, i), source % 2, 1 - source % 2, source % EACH);
+            assert_overflow(&out[expected++], i, many_name(&all, i), source % 2, 1 - source % 2, source % EACH);
         }
         assert_int_equal(count, expected);
         gsc_scaler_destroy(scaler);

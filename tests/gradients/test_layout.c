@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From DLTensor to loops: what is refused and in which words, what is seen as one run, and which strides overlap. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "expect.h"
+#include "asserts.h"
 #include "gradients/layout.h"
 #include "gradients/overlap.h"
 #include "gradients/rows.h"
@@ -48,19 +44,19 @@ static void test_dtypes(void **state)
     const DLDataType good[] = {GSC_FLOAT32, GSC_FLOAT64, GSC_BFLOAT16, GSC_FLOAT16};
     for (size_t i = 0; i < 4; i++) {
         DLTensor tensor = tensor_over(memory, good[i], 1, &two, NULL);
-        expect_ok(check(&tensor, &writes));
+        assert_ok(check(&tensor, &writes));
     }
     const DLDataType bad[] = {{kDLFloat, 32, 2}, {kDLFloat, 8, 1},   {kDLInt, 32, 1},
                               {kDLUInt, 8, 1},   {kDLBfloat, 32, 1}, {kDLFloat, 32, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         DLTensor tensor = tensor_over(memory, bad[i], 1, &two, NULL);
-        expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "caller: gradient 3 (\"fc.weight\")", "dtype", "float32");
+        assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "caller: gradient 3 (\"fc.weight\")", "dtype", "float32");
     }
     DLTensor tensor = tensor_over(memory, (DLDataType){kDLComplex, 64, 1}, 1, &two, NULL);
-    expect_error(GSC_ERR_UNSUPPORTED, check(&tensor, &reads), "fc.weight", "complex");
+    assert_fails(GSC_ERR_UNSUPPORTED, check(&tensor, &reads), "fc.weight", "complex");
     tensor.dtype = GSC_FLOAT16;
     const gsc__view_rules no_fp16 = {.writes = true, .allow_fp16 = false};
-    expect_error(GSC_ERR_VALUE, check(&tensor, &no_fp16), "fc.weight", "float16", "keep the parameters", "float32",
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &no_fp16), "fc.weight", "float16", "keep the parameters", "float32",
                  "allow_fp16_grads");
 }
 
@@ -70,21 +66,21 @@ static void test_shapes(void **state)
     const int64_t negative[] = {2, -1}, huge[] = {INT64_MAX, 2}, wide[] = {INT64_MAX / 16},
                   empty[] = {INT64_MAX, INT64_MAX, 0}, ones[64] = {[0] = 1};
     DLTensor tensor = tensor_over(memory, GSC_FLOAT32, 2, negative, NULL);
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "shape[1]", "-1");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "shape[1]", "-1");
     tensor = tensor_over(memory, GSC_FLOAT32, 2, huge, NULL);
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "more elements than memory");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "more elements than memory");
     tensor = tensor_over(memory, GSC_FLOAT32, 1, wide, NULL);
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "more elements than memory");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "more elements than memory");
     tensor = tensor_over(NULL, GSC_FLOAT32, 3, empty, NULL);
-    expect_ok(check(&tensor, &writes));
+    assert_ok(check(&tensor, &writes));
     tensor = tensor_over(memory, GSC_FLOAT32, 65, ones, NULL);
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "ndim 65", "0 to 64");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "ndim 65", "0 to 64");
     tensor.ndim = -1;
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "ndim -1");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "ndim -1");
     tensor = tensor_over(memory, GSC_FLOAT32, 2, NULL, NULL);
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "shape is NULL");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "shape is NULL");
     tensor.ndim = 0;
-    expect_ok(check(&tensor, &writes));
+    assert_ok(check(&tensor, &writes));
 }
 
 static void test_data(void **state)
@@ -92,17 +88,17 @@ static void test_data(void **state)
     (void)state;
     const int64_t two = 2;
     DLTensor tensor = tensor_over(NULL, GSC_FLOAT64, 1, &two, NULL);
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "data is NULL");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "data is NULL");
     tensor.data = memory;
     tensor.byte_offset = 4;
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "not aligned", "8 bytes");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "not aligned", "8 bytes");
     tensor.data = memory + 1;
-    expect_ok(check(&tensor, &reads)); /* data alone is not aligned, data + byte_offset is */
+    assert_ok(check(&tensor, &reads)); /* data alone is not aligned, data + byte_offset is */
     tensor.byte_offset = UINT64_MAX - 7;
-    expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "past the end of memory");
+    assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "past the end of memory");
     tensor.byte_offset = 4;
     tensor.device.device_type = kDLCUDA;
-    expect_error(GSC_ERR_DEVICE, check(&tensor, &reads), "fc.weight", "device type 2", "CPU");
+    assert_fails(GSC_ERR_DEVICE, check(&tensor, &reads), "fc.weight", "device type 2", "CPU");
 }
 
 static void test_strides_beyond_memory(void **state)
@@ -113,7 +109,7 @@ static void test_strides_beyond_memory(void **state)
     const int64_t *const bad[] = {far_up, far_down, below_zero};
     for (size_t i = 0; i < 3; i++) {
         DLTensor tensor = tensor_over(memory, GSC_FLOAT32, 2, shape, bad[i]);
-        expect_error(GSC_ERR_VALUE, check(&tensor, &reads), "strides that reach beyond memory");
+        assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "strides that reach beyond memory");
     }
 }
 
@@ -144,7 +140,7 @@ static void test_collapsing(void **state)
         const case_ *c = &cases[i];
         DLTensor tensor = tensor_over(memory + 100, GSC_FLOAT32, c->ndim, c->shape, c->strides);
         gsc__view view;
-        expect_ok(gsc__view_check(&tensor, &reads, &subject, &view));
+        assert_ok(gsc__view_check(&tensor, &reads, &subject, &view));
         assert_true(view.dense == c->dense);
         assert_ptr_equal(view.start, memory + 100 + c->start);
     }
@@ -257,11 +253,11 @@ static void test_self_overlap(void **state)
     static float large[1 << 19];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         DLTensor tensor = tensor_over(large, GSC_FLOAT32, 2, cases[i].shape, cases[i].strides);
-        expect_ok(check(&tensor, &reads));
+        assert_ok(check(&tensor, &reads));
         if (cases[i].overlaps)
-            expect_error(GSC_ERR_VALUE, check(&tensor, &writes), "fc.weight", "more than once", "compact copy");
+            assert_fails(GSC_ERR_VALUE, check(&tensor, &writes), "fc.weight", "more than once", "compact copy");
         else
-            expect_ok(check(&tensor, &writes));
+            assert_ok(check(&tensor, &writes));
     }
 }
 
@@ -337,7 +333,7 @@ static void test_undecided_is_refused(void **state)
     gsc__layout_collapse(&tensor, GSC_F32, &layout);
     gsc__overlap answer = gsc__self_overlap(&layout);
     assert_true(answer == GSC_OVERLAPPING || answer == GSC_UNDECIDED);
-    assert_int_equal(check(&tensor, &writes), GSC_ERR_VALUE);
+    assert_status(check(&tensor, &writes), GSC_ERR_VALUE);
 }
 
 static gsc_status check_pair(DLDataType dtype, int64_t in_start, int64_t in_stride, int64_t out_start,
@@ -353,16 +349,16 @@ static gsc_status check_pair(DLDataType dtype, int64_t in_start, int64_t in_stri
 static void test_scale_in_and_out(void **state)
 {
     (void)state;
-    expect_ok(check_pair(GSC_FLOAT32, 0, 1, 0, 1));   /* in place */
-    expect_ok(check_pair(GSC_FLOAT32, 0, -3, 0, -3)); /* in place, backwards */
-    expect_ok(check_pair(GSC_FLOAT32, 0, 1, 50, 1));  /* side by side */
-    expect_ok(check_pair(GSC_FLOAT32, 0, 2, 1, 2));   /* interleaved */
-    expect_ok(check_pair(GSC_FLOAT32, 0, 0, 1, 1));   /* broadcast */
-    expect_error(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 1, 1, 1), "gsc_scaler_scale: in and out overlap");
-    expect_error(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 1, 49, -1), "overlap"); /* the same, reversed */
-    expect_error(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 2, 1, 3), "overlap");
-    expect_error(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 3, 0, 0, 1), "overlap"); /* broadcast of one that is written */
-    expect_error(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 99, 1, 0, 0), "out has strides", "more than once");
+    assert_ok(check_pair(GSC_FLOAT32, 0, 1, 0, 1));   /* in place */
+    assert_ok(check_pair(GSC_FLOAT32, 0, -3, 0, -3)); /* in place, backwards */
+    assert_ok(check_pair(GSC_FLOAT32, 0, 1, 50, 1));  /* side by side */
+    assert_ok(check_pair(GSC_FLOAT32, 0, 2, 1, 2));   /* interleaved */
+    assert_ok(check_pair(GSC_FLOAT32, 0, 0, 1, 1));   /* broadcast */
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 1, 1, 1), "gsc_scaler_scale: in and out overlap");
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 1, 49, -1), "overlap"); /* the same, reversed */
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 2, 1, 3), "overlap");
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 3, 0, 0, 1), "overlap"); /* broadcast of one that is written */
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 99, 1, 0, 0), "out has strides", "more than once");
 }
 
 int main(void)

@@ -2,16 +2,12 @@
 /* Lists of tensors: the same bits as one element at a time, for every layout, number of threads and instruction set;
  * duplicates once; nothing lost when memory runs out. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "asserts.h"
 #include "elements.h"
-#include "expect.h"
 #include "gradients/norm.h"
 #include "gradients/view.h"
 #include "kernels/kernels.h"
@@ -23,10 +19,10 @@ static const gsc__list_rules reads = {.writes = false, .allow_fp16 = true, .api 
 
 static void fill_list(gsc__list *list, DLTensor *tensors, size_t n, const gsc__list_rules *rules)
 {
-    expect_ok(gsc__list_begin(list, n));
+    assert_ok(gsc__list_begin(list, n));
     for (size_t i = 0; i < n; i++)
-        expect_ok(gsc__list_add(list, &tensors[i], i, rules));
-    expect_ok(gsc__list_finish(list, true));
+        assert_ok(gsc__list_add(list, &tensors[i], i, rules));
+    assert_ok(gsc__list_finish(list, true));
 }
 
 enum { TENSORS = 9, MEMORY = 1 << 21 };
@@ -271,16 +267,16 @@ static void add_views(gsc__list *list, float *data, const int (*views)[2], size_
     for (size_t i = 0; i < n; i++) {
         counts[i] = views[i][1];
         tensors[i] = tensor_over(data + views[i][0], GSC_FLOAT32, 1, &counts[i], NULL);
-        expect_ok(gsc__list_add(list, &tensors[i], i, &writes));
+        assert_ok(gsc__list_add(list, &tensors[i], i, &writes));
     }
 }
 
 /* Elements of the finished list. */
 static size_t finish_with(gsc__list *list, float *data, const int (*views)[2], size_t n)
 {
-    expect_ok(gsc__list_begin(list, n));
+    assert_ok(gsc__list_begin(list, n));
     add_views(list, data, views, n);
-    expect_ok(gsc__list_finish(list, false));
+    assert_ok(gsc__list_finish(list, false));
     size_t elements = 0, in_runs = 0;
     for (size_t i = 0; i < list->count; i++) {
         assert_int_equal(list->views[i].first_element, elements);
@@ -318,7 +314,7 @@ static void test_duplicates_in_lists_one_after_another(void **state)
         /* A list that is given up leaves parts of itself. */
         const int first[1][2] = {{10, 10}}, second[3][2] = {{10, 10}, {10, 10}, {0, 10}};
         assert_int_equal(finish_with(&list, data, (const int[3][2]){{40, 10}, {10, 10}, {0, 10}}, 3), 30);
-        expect_ok(gsc__list_begin(&list, 3));
+        assert_ok(gsc__list_begin(&list, 3));
         add_views(&list, data, first, 1);
         assert_int_equal(finish_with(&list, data, second, 3), 20);
     }
@@ -351,13 +347,13 @@ static void test_changed_descriptors_are_noticed(void **state)
         default: break;
         }
         for (int again = 0; again < 2; again++) {
-            expect_ok(gsc__list_begin(&list, 1));
-            expect_ok(gsc__list_add(&list, &tensor, 0, &writes));
-            expect_ok(gsc__list_finish(&list, true));
+            assert_ok(gsc__list_begin(&list, 1));
+            assert_ok(gsc__list_add(&list, &tensor, 0, &writes));
+            assert_ok(gsc__list_finish(&list, true));
             const gsc__view_rules rules = {.writes = true, .allow_fp16 = true};
             const gsc__message_subject subject = {.api = "test", .what = "tensor"};
             gsc__view expected;
-            expect_ok(gsc__view_check(&tensor, &rules, &subject, &expected));
+            assert_ok(gsc__view_check(&tensor, &rules, &subject, &expected));
             const gsc__view *view = &list.views[0];
             assert_int_equal(list.count, 1);
             assert_int_equal(list.elements, expected.count);
@@ -369,8 +365,8 @@ static void test_changed_descriptors_are_noticed(void **state)
         }
     }
     tensor.device.device_type = kDLCUDA;
-    expect_ok(gsc__list_begin(&list, 1));
-    expect_error(GSC_ERR_DEVICE, gsc__list_add(&list, &tensor, 0, &writes), "device");
+    assert_ok(gsc__list_begin(&list, 1));
+    assert_fails(GSC_ERR_DEVICE, gsc__list_add(&list, &tensor, 0, &writes), "device");
     gsc__list_free(&list);
 }
 
@@ -408,10 +404,10 @@ static void test_absent_and_empty(void **state)
     const int64_t shape[] = {3, 0};
     DLTensor empty = tensor_over(NULL, GSC_FLOAT32, 2, shape, NULL);
     gsc__list list = {.count = 0};
-    expect_ok(gsc__list_begin(&list, 2));
-    expect_ok(gsc__list_add(&list, NULL, 0, &writes));
-    expect_ok(gsc__list_add(&list, &empty, 1, &writes));
-    expect_ok(gsc__list_finish(&list, true));
+    assert_ok(gsc__list_begin(&list, 2));
+    assert_ok(gsc__list_add(&list, NULL, 0, &writes));
+    assert_ok(gsc__list_add(&list, &empty, 1, &writes));
+    assert_ok(gsc__list_finish(&list, true));
     assert_int_equal(list.count, 0);
     assert_false(gsc__sweep_unscale(&list, 0.5).found_inf);
     for (int k = 0; k < 4; k++) {
@@ -441,21 +437,21 @@ static void test_refusals_name_the_gradient(void **state)
     DLTensor half = tensor_over(data, GSC_FLOAT16, 1, shape, NULL);
     const gsc__list_rules no_fp16 = {.writes = true, .api = "gsc_scaler_unscale"};
     gsc__list list = {.count = 0};
-    expect_ok(gsc__list_begin(&list, 2));
-    expect_error(GSC_ERR_VALUE, gsc__list_add(&list, &overlapping, 3, &writes),
+    assert_ok(gsc__list_begin(&list, 2));
+    assert_fails(GSC_ERR_VALUE, gsc__list_add(&list, &overlapping, 3, &writes),
                  "gsc_scaler_unscale: gradient 3 has strides");
     const char *names[] = {"absent", "fc.weight"};
     gsc__list_source source = {.self = names, .tensor = tensor_of_each, .name = name_of};
     refused = &overlapping;
-    expect_error(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &writes),
+    assert_fails(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &writes),
                  "gsc_scaler_unscale: gradient 1 (\"fc.weight\") has strides");
     source.name = NULL;
-    expect_error(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &writes),
+    assert_fails(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &writes),
                  "gsc_scaler_unscale: gradient 1 has strides");
-    expect_error(GSC_ERR_VALUE, gsc__list_add(&list, &half, 4, &no_fp16), "gsc_scaler_unscale: gradient 4 is float16",
+    assert_fails(GSC_ERR_VALUE, gsc__list_add(&list, &half, 4, &no_fp16), "gsc_scaler_unscale: gradient 4 is float16",
                  "float32");
-    expect_ok(gsc__list_add(&list, &overlapping, 3, &reads));
-    expect_ok(gsc__list_finish(&list, false));
+    assert_ok(gsc__list_add(&list, &overlapping, 3, &reads));
+    assert_ok(gsc__list_finish(&list, false));
     assert_int_equal(list.count, 1);
     gsc__list_free(&list);
 }
@@ -464,28 +460,28 @@ static void test_too_many(void **state)
 {
     (void)state;
     gsc__list list = {.count = 0};
-    expect_ok(gsc__list_begin(&list, 5));
+    assert_ok(gsc__list_begin(&list, 5));
     size_t capacity = list.capacity;
-    expect_error(GSC_ERR_MEMORY, gsc__list_begin(&list, SIZE_MAX), "out of memory");
-    expect_error(GSC_ERR_MEMORY, gsc__list_begin(&list, SIZE_MAX / 2), "out of memory");
+    assert_fails(GSC_ERR_MEMORY, gsc__list_begin(&list, SIZE_MAX), "out of memory");
+    assert_fails(GSC_ERR_MEMORY, gsc__list_begin(&list, SIZE_MAX / 2), "out of memory");
     assert_int_equal(list.capacity, capacity);
-    expect_ok(gsc__list_begin(&list, 5));
+    assert_ok(gsc__list_begin(&list, 5));
     /* Views that read one element very often. */
     float data = 1;
     const int64_t often = INT64_MAX / 64, zero = 0;
     DLTensor tensor = tensor_over(&data, GSC_FLOAT32, 1, &often, &zero);
-    expect_ok(gsc__list_add(&list, &tensor, 0, &reads));
-    expect_error(GSC_ERR_MEMORY, gsc__list_finish(&list, true), "norm");
+    assert_ok(gsc__list_add(&list, &tensor, 0, &reads));
+    assert_fails(GSC_ERR_MEMORY, gsc__list_finish(&list, true), "norm");
     /* 128 of them are 2^64 elements. */
     refused = &tensor;
     const gsc__list_source source = {.tensor = tensor_of_each};
-    expect_ok(gsc__list_begin(&list, 200));
+    assert_ok(gsc__list_begin(&list, 200));
     for (size_t i = 0; i < 64; i++)
-        expect_ok(gsc__list_add_each(&list, 2, &source, &reads));
+        assert_ok(gsc__list_add_each(&list, 2, &source, &reads));
     for (size_t i = 0; i < 64; i++)
-        expect_ok(gsc__list_add(&list, &tensor, i, &reads));
-    expect_error(GSC_ERR_VALUE, gsc__list_add(&list, &tensor, 128, &reads), "more than 2^64 elements");
-    expect_error(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &reads), "more than 2^64 elements");
+        assert_ok(gsc__list_add(&list, &tensor, i, &reads));
+    assert_fails(GSC_ERR_VALUE, gsc__list_add(&list, &tensor, 128, &reads), "more than 2^64 elements");
+    assert_fails(GSC_ERR_VALUE, gsc__list_add_each(&list, 2, &source, &reads), "more than 2^64 elements");
     assert_int_equal(list.count, 128);
     gsc__list_free(&list);
 }

@@ -2,13 +2,10 @@
 /* Every kernel of every instruction set that this processor has, against scalar references that share no code with it:
  * the same bits for every length, every start and special values, and nothing written outside. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "asserts.h"
 #include "kernels/kernels.h"
 #include "layouts.h"
 

@@ -10,7 +10,7 @@
 
 #include "optim_rules.h"
 
-#include "expect.h"
+#include "asserts.h"
 #include "gradscaler/checkpoint.h"
 #include "temp_dir.h"
 
@@ -46,11 +46,11 @@ static inline void rig_create(run_rig *rig, const rule_case *rule, size_t seed)
     gsc_param_group group = rule->group;
     group.params = rig->params;
     group.count = PARAMS;
-    expect_ok(rule->create(&group, 1, &rig->optim));
+    assert_ok(rule->create(&group, 1, &rig->optim));
     gsc_scaler_options options = gsc_scaler_options_default();
     options.growth_interval = 3;
     options.hysteresis = 2;
-    expect_ok(gsc_scaler_create(&options, &rig->scaler));
+    assert_ok(gsc_scaler_create(&options, &rig->scaler));
     rig->named_optim.optim = rig->optim;
     rig->named_scaler.scaler = rig->scaler;
     rig->checkpoint = (gsc_checkpoint){.tensors = rig->tensors,
@@ -80,10 +80,10 @@ static inline void rig_step(run_rig *rig, size_t step, bool overflow)
         set(gsc_tensor_grad(rig->params[1]), 0, (double)INFINITY);
     const gsc_optimizer *optimizer = gsc_optim_optimizer(rig->optim);
     gsc_step_result result;
-    expect_ok(gsc_scaler_step(rig->scaler, optimizer, NULL, &result));
+    assert_ok(gsc_scaler_step(rig->scaler, optimizer, NULL, &result));
     assert_int_equal(result.outcome, overflow ? GSC_SKIPPED_OVERFLOW : GSC_STEPPED);
-    expect_ok(gsc_scaler_update(rig->scaler));
-    expect_ok(gsc_optim_set_lr(rig->optim, 0, gsc_optim_get_lr(rig->optim, 0) * 0.99));
+    assert_ok(gsc_scaler_update(rig->scaler));
+    assert_ok(gsc_optim_set_lr(rig->optim, 0, gsc_optim_get_lr(rig->optim, 0) * 0.99));
 }
 
 static inline bool tensors_equal(const gsc_tensor *like, const DLTensor *a, const DLTensor *b)
@@ -106,8 +106,8 @@ static inline bool params_equal(run_rig *a, run_rig *b, size_t k)
 static inline bool rigs_equal(run_rig *a, run_rig *b)
 {
     gsc_scaler_state a_state, b_state;
-    expect_ok(gsc_scaler_state_dict(a->scaler, &a_state));
-    expect_ok(gsc_scaler_state_dict(b->scaler, &b_state));
+    assert_ok(gsc_scaler_state_dict(a->scaler, &a_state));
+    assert_ok(gsc_scaler_state_dict(b->scaler, &b_state));
     const double a_lr = gsc_optim_get_lr(a->optim, 0), b_lr = gsc_optim_get_lr(b->optim, 0);
     bool equal = memcmp(&a_state, &b_state, sizeof a_state) == 0 && memcmp(&a_lr, &b_lr, sizeof a_lr) == 0;
     for (size_t k = 0; k < PARAMS; k++)

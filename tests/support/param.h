@@ -3,27 +3,18 @@
 #ifndef GSC_TESTS_PARAM_H
 #define GSC_TESTS_PARAM_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "asserts.h"
 #include "gradscaler/train.h"
-
-static inline void ok(gsc_status status)
-{
-    if (status)
-        fail_msg("%s: %s", gsc_status_name(status), gsc_last_error());
-}
 
 static inline gsc_tensor *new_param(DLDataType dtype, size_t count, const char *name)
 {
     gsc_tensor *tensor;
-    ok(gsc_tensor_create(dtype, 1, (int64_t[]){(int64_t)count}, &tensor));
-    ok(gsc_tensor_set_requires_grad(tensor, true));
-    ok(gsc_tensor_set_name(tensor, name));
+    assert_ok(gsc_tensor_create(dtype, 1, (int64_t[]){(int64_t)count}, &tensor));
+    assert_ok(gsc_tensor_set_requires_grad(tensor, true));
+    assert_ok(gsc_tensor_set_name(tensor, name));
     return tensor;
 }
 
@@ -44,8 +35,8 @@ static inline void set(DLTensor *tensor, size_t i, double value)
 static inline void add_grad(gsc_tensor *param)
 {
     gsc_tape *tape;
-    ok(gsc_tape_create(&tape));
-    ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
+    assert_ok(gsc_tape_create(&tape));
+    assert_ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
     gsc_tape_free(tape);
     for (size_t i = 0; i < gsc_tensor_count(param); i++)
         set(gsc_tensor_grad(param), i, 0);
@@ -58,13 +49,6 @@ static inline gsc_tensor *new_scalar(double value, double grad)
     add_grad(param);
     set(gsc_tensor_grad(param), 0, grad);
     return param;
-}
-
-static inline void expect_failure(gsc_status status, gsc_status expected, const char *message)
-{
-    assert_int_equal(status, expected);
-    if (!strstr(gsc_last_error(), message))
-        fail_msg("message is \"%s\", it should contain \"%s\"", gsc_last_error(), message);
 }
 
 #endif

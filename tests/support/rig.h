@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rig.h: what nearly every test of the scaler needs: cmocka, asserts on statuses and exact numbers, and a scaler with
- * an optimizer of one float32 parameter (0) and gradient.
+/* rig.h: a scaler with an optimizer of one float32 parameter (0) and gradient, for nearly every test of the scaler.
  *
  *     rig r;
  *     rig_start(&r, 8);                             // scale 8, growth interval 2, everything else default
@@ -10,48 +9,12 @@
 #ifndef GSC_TESTS_RIG_H
 #define GSC_TESTS_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "asserts.h"
 #include "fake_optimizer.h"
-
-static inline void rig_expect_status(gsc_status actual, gsc_status expected, const char *call, const char *file,
-                                     int line)
-{
-    if (actual == expected)
-        return;
-    print_error("%s: %s instead of %s (last message: %s)\n", call, gsc_status_name(actual), gsc_status_name(expected),
-                gsc_last_error());
-    _fail(file, line);
-}
-
-static inline void rig_expect_exact(double actual, double expected, const char *what, const char *file, int line)
-{
-    if (actual == expected ? signbit(actual) == signbit(expected) : isnan(actual) && isnan(expected))
-        return;
-    print_error("%s is %.17g instead of %.17g\n", what, actual, expected);
-    _fail(file, line);
-}
-
-static inline void rig_expect_message(const char *part, const char *file, int line)
-{
-    if (strstr(gsc_last_error(), part) != NULL)
-        return;
-    print_error("\"%s\" is not in the message: %s\n", part, gsc_last_error());
-    _fail(file, line);
-}
-
-#define assert_ok(call) rig_expect_status((call), GSC_OK, #call, __FILE__, __LINE__)
-#define assert_fails(status, call) rig_expect_status((call), (status), #call, __FILE__, __LINE__)
-/* Equal numbers, zeros of one sign, or both NaN. */
-#define assert_exact(actual, expected) rig_expect_exact((actual), (expected), #actual, __FILE__, __LINE__)
-/* The last message contains the text. */
-#define assert_message(part) rig_expect_message((part), __FILE__, __LINE__)
 
 static inline gsc_scaler *new_scaler(const gsc_scaler_options *options)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "expect.h"
+#include "asserts.h"
 #include "gradscaler/safetensors.h"
 #include "gradscaler/tensor.h"
 #include "temp_dir.h"

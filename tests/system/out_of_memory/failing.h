@@ -6,26 +6,22 @@
  *     failing_start(n);                     // n allocations succeed, then one fails
  *     gsc_status status = gsc_...;
  *     if (failing_stop())                   // it came to that
- *         expect_out_of_memory(status);
+ *         assert_out_of_memory(status);
  */
 #ifndef GSC_TESTS_OUT_OF_MEMORY_FAILING_H
 #define GSC_TESTS_OUT_OF_MEMORY_FAILING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include <errno.h>
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "asserts.h"
 #include "gradscaler/status.h"
 #include "sanitizer_options.h"
 
@@ -100,17 +96,17 @@ static inline void failing_include_json(bool include)
 }
 
 /* A message about memory; ops tell no status. */
-static inline void expect_memory_message(void)
+static inline void assert_memory_message(void)
 {
     if (!strstr(gsc_last_error(), "memory") && !strstr(gsc_last_error(), "the system has none"))
         fail_msg("the message is not about memory: %s", gsc_last_error());
 }
 
-static inline void expect_out_of_memory(gsc_status status)
+static inline void assert_out_of_memory(gsc_status status)
 {
     if (status != GSC_ERR_MEMORY)
         fail_msg("%s instead of GSC_ERR_MEMORY: %s", gsc_status_name(status), gsc_last_error());
-    expect_memory_message();
+    assert_memory_message();
 }
 
 #endif

@@ -17,28 +17,28 @@ static void rig_at(run_rig *rig, size_t seed, size_t steps)
         rig_step(rig, i, i + 1 == steps);
 }
 
-static void expect_loadable(const char *dir, run_rig *expected)
+static void assert_loadable(const char *dir, run_rig *expected)
 {
     run_rig loaded;
     rig_create(&loaded, &adam, 300);
-    expect_ok(gsc_checkpoint_load(dir, &loaded.checkpoint, NULL));
+    assert_ok(gsc_checkpoint_load(dir, &loaded.checkpoint, NULL));
     assert_true(rigs_equal(&loaded, expected));
     rig_free(&loaded);
 }
 
 static bool save_failing(const char *dir, run_rig *before, run_rig *now, int n)
 {
-    expect_ok(gsc_checkpoint_save(dir, &before->checkpoint));
+    assert_ok(gsc_checkpoint_save(dir, &before->checkpoint));
     failing_start(n);
     gsc_status status = gsc_checkpoint_save(dir, &now->checkpoint);
     bool failed = failing_stop();
     assert_int_equal(failed, status != GSC_OK);
     if (failed) {
-        expect_out_of_memory(status);
-        expect_loadable(dir, before);
-        expect_ok(gsc_checkpoint_save(dir, &now->checkpoint));
+        assert_out_of_memory(status);
+        assert_loadable(dir, before);
+        assert_ok(gsc_checkpoint_save(dir, &now->checkpoint));
     }
-    expect_loadable(dir, now);
+    assert_loadable(dir, now);
     return failed;
 }
 
@@ -70,10 +70,10 @@ static bool load_failing(const char *dir, run_rig *saved, run_rig *twin, int n)
     bool failed = failing_stop();
     assert_int_equal(failed, status != GSC_OK);
     if (failed) {
-        expect_out_of_memory(status);
+        assert_out_of_memory(status);
         assert_ptr_equal(run, &sentinel);
         assert_true(rigs_equal(&into, twin));
-        expect_ok(gsc_checkpoint_load(dir, &into.checkpoint, &run));
+        assert_ok(gsc_checkpoint_load(dir, &into.checkpoint, &run));
     }
     assert_string_equal(run, saved->checkpoint.run);
     assert_true(rigs_equal(&into, saved));
@@ -89,7 +89,7 @@ static void test_each_allocation_of_a_load(void **state)
     run_rig saved, twin;
     rig_at(&saved, 1, 5);
     rig_at(&twin, 2, 3);
-    expect_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
     int n = 0;
     while (load_failing(dir, &saved, &twin, n))
         n++;
@@ -106,7 +106,7 @@ static void test_each_allocation_of_reading_the_run(void **state)
     char *dir = temp_dir_create();
     run_rig saved;
     rig_at(&saved, 1, 5);
-    expect_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
     int n = 0;
     for (bool failed = true; failed; n += failed) {
         static char sentinel;
@@ -116,9 +116,9 @@ static void test_each_allocation_of_reading_the_run(void **state)
         failed = failing_stop();
         assert_int_equal(failed, status != GSC_OK);
         if (failed) {
-            expect_out_of_memory(status);
+            assert_out_of_memory(status);
             assert_ptr_equal(run, &sentinel);
-            expect_ok(gsc_checkpoint_read_run(dir, &run));
+            assert_ok(gsc_checkpoint_read_run(dir, &run));
         }
         assert_string_equal(run, saved.checkpoint.run);
         gsc_free(run);

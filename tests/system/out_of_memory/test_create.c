@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "expect.h"
+#include "asserts.h"
 #include "gradscaler/train.h"
 
 enum { COUNT = 4096 };
@@ -26,15 +26,15 @@ static void make_given(given *g)
     *g = (given){.random = gsc_random_init(1, 0)};
     for (int i = 0; i < COUNT; i++)
         numbers[i] = (float)(i % 11);
-    expect_ok(gsc_module_linear(3, 2, true, &g->random, &g->children[0]));
-    expect_ok(gsc_module_relu(&g->children[1]));
+    assert_ok(gsc_module_linear(3, 2, true, &g->random, &g->children[0]));
+    assert_ok(gsc_module_relu(&g->children[1]));
     for (int i = 0; i < 2; i++) {
-        expect_ok(gsc_tensor_create(GSC_FLOAT32, 1, (int64_t[]){3}, &g->params[i]));
-        expect_ok(gsc_tensor_set_requires_grad(g->params[i], true));
+        assert_ok(gsc_tensor_create(GSC_FLOAT32, 1, (int64_t[]){3}, &g->params[i]));
+        assert_ok(gsc_tensor_set_requires_grad(g->params[i], true));
     }
-    expect_ok(gsc_dataset_regression(numbers, numbers, 4, 3, 2, &g->dataset));
-    expect_ok(gsc_tensor_create(GSC_FLOAT32, 0, NULL, &g->named));
-    expect_ok(gsc_tensor_set_name(g->named, "old"));
+    assert_ok(gsc_dataset_regression(numbers, numbers, 4, 3, 2, &g->dataset));
+    assert_ok(gsc_tensor_create(GSC_FLOAT32, 0, NULL, &g->named));
+    assert_ok(gsc_tensor_set_name(g->named, "old"));
 }
 
 static void free_given(given *g)
@@ -186,10 +186,10 @@ static bool make_failing(const maker *m, int n)
     bool failed = failing_stop();
     assert_int_equal(failed, status != GSC_OK);
     if (failed) {
-        expect_out_of_memory(status);
+        assert_out_of_memory(status);
         assert_ptr_equal(made, &sentinel);
         check_given(&g);
-        expect_ok(m->make(&g, &made));
+        assert_ok(m->make(&g, &made));
     }
     m->free(made);
     free_given(&g);
@@ -216,9 +216,9 @@ static void test_a_name_that_cannot_be_copied(void **state)
     failing_start(0);
     gsc_status status = gsc_tensor_set_name(g.named, "new");
     assert_true(failing_stop());
-    expect_out_of_memory(status);
+    assert_out_of_memory(status);
     check_given(&g);
-    expect_ok(gsc_tensor_set_name(g.named, "new"));
+    assert_ok(gsc_tensor_set_name(g.named, "new"));
     assert_string_equal(gsc_tensor_get_name(g.named), "new");
     free_given(&g);
 }
@@ -289,10 +289,10 @@ static bool call_failing(gsc_status (*call)(double *answer), int n, double *answ
     bool failed = failing_stop();
     assert_int_equal(failed, status != GSC_OK);
     if (failed) {
-        expect_out_of_memory(status);
+        assert_out_of_memory(status);
         for (int i = 0; i < COUNT; i++)
             assert_true(numbers[i] == (float)(i % 11));
-        expect_ok(call(answer));
+        assert_ok(call(answer));
     }
     return failed;
 }

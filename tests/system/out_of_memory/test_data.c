@@ -31,7 +31,7 @@ static gsc_status print_state(void **out)
 static void check_text(void *made)
 {
     gsc_scaler_state again;
-    expect_ok(gsc_scaler_state_from_json(made, &again));
+    assert_ok(gsc_scaler_state_from_json(made, &again));
     assert_memory_equal(&again, &scaler_state, sizeof again);
     gsc_free(made);
 }

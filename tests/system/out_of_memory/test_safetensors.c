@@ -67,7 +67,7 @@ static gsc_status replace_safetensors(void **out)
 static void check_replaced(void *made)
 {
     gsc_safetensors *file;
-    expect_ok(gsc_safetensors_open(temp_path(made, "written.safetensors"), &file));
+    assert_ok(gsc_safetensors_open(temp_path(made, "written.safetensors"), &file));
     check_safetensors(file);
     write_old();
 }
@@ -76,7 +76,7 @@ static int make_files(void **state)
 {
     (void)state;
     dir = temp_dir_create();
-    expect_ok(write_safetensors(temp_path(dir, "recorded.safetensors")));
+    assert_ok(write_safetensors(temp_path(dir, "recorded.safetensors")));
     write_raw(dir,
               "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
               "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}",

@@ -5,7 +5,7 @@
 /* out_of_memory_step shows: resume 10 */
 #include "failing.h"
 
-#include "expect.h"
+#include "asserts.h"
 #include "gradscaler/train.h"
 
 /* Large enough for the tape to need several chunks of memory. */
@@ -58,7 +58,7 @@ static gsc_dataset *new_dataset(void)
     for (int i = 0; i < EXAMPLES * CLASSES; i++)
         y[i] = (float)(i % 5) / 8;
     gsc_dataset *dataset;
-    expect_ok(gsc_dataset_regression(x, y, EXAMPLES, FEATURES, CLASSES, &dataset));
+    assert_ok(gsc_dataset_regression(x, y, EXAMPLES, FEATURES, CLASSES, &dataset));
     return dataset;
 }
 
@@ -74,7 +74,7 @@ static gsc_optim *new_optim(run *r)
     if (r->setting->optim == gsc_optim_create_sgd)
         group.momentum = 0.5;
     gsc_optim *optim;
-    expect_ok(r->setting->optim(&group, 1, &optim));
+    assert_ok(r->setting->optim(&group, 1, &optim));
     return optim;
 }
 
@@ -82,20 +82,20 @@ static void start(run *r, const setting *s)
 {
     *r = (run){.setting = s};
     gsc_random random = gsc_random_init(1, 0);
-    expect_ok(gsc_module_mlp((int64_t[]){FEATURES, HIDDEN, CLASSES}, 3, GSC_ACTIVATION_RELU, &random, &r->model));
+    assert_ok(gsc_module_mlp((int64_t[]){FEATURES, HIDDEN, CLASSES}, 3, GSC_ACTIVATION_RELU, &random, &r->model));
     assert_int_equal(gsc_module_param_count(r->model), PARAMETERS - 1);
-    expect_ok(gsc_tensor_create(GSC_FLOAT32, 2, (int64_t[]){CLASSES, CLASSES}, &r->mix));
-    expect_ok(gsc_random_fill_uniform(&random, gsc_tensor_data(r->mix), -1, 1));
-    expect_ok(gsc_tensor_set_requires_grad(r->mix, true));
-    expect_ok(gsc_tensor_set_name(r->mix, "mix"));
+    assert_ok(gsc_tensor_create(GSC_FLOAT32, 2, (int64_t[]){CLASSES, CLASSES}, &r->mix));
+    assert_ok(gsc_random_fill_uniform(&random, gsc_tensor_data(r->mix), -1, 1));
+    assert_ok(gsc_tensor_set_requires_grad(r->mix, true));
+    assert_ok(gsc_tensor_set_name(r->mix, "mix"));
     r->optim = new_optim(r);
     gsc_scaler_options options = gsc_scaler_options_default();
     options.init_scale = s->scale;
     options.growth_interval = 2;
-    expect_ok(gsc_scaler_create(&options, &r->scaler));
-    expect_ok(gsc_tape_create(&r->tape));
+    assert_ok(gsc_scaler_create(&options, &r->scaler));
+    assert_ok(gsc_tape_create(&r->tape));
     r->dataset = new_dataset();
-    expect_ok(gsc_loader_create(r->dataset, BATCH, true, 3, &r->loader));
+    assert_ok(gsc_loader_create(r->dataset, BATCH, true, 3, &r->loader));
 }
 
 static void stop(run *r)
@@ -129,11 +129,11 @@ static gsc_status compute_gradients(run *r)
 {
     gsc_tape_clear(r->tape);
     gsc_optim_zero_grad(r->optim);
-    expect_ok(gsc_autocast_begin(r->setting->autocast, true));
+    assert_ok(gsc_autocast_begin(r->setting->autocast, true));
     gsc_tensor *loss = gsc_scale_loss(r->scaler, forward(r));
-    expect_ok(gsc_autocast_end());
+    assert_ok(gsc_autocast_end());
     if (!loss) {
-        expect_memory_message();
+        assert_memory_message();
         return GSC_ERR_MEMORY;
     }
     return gsc_tape_backward(r->tape, loss);
@@ -160,8 +160,8 @@ static void insist(gsc_status (*call)(run *r), run *r)
     if (status == GSC_OK)
         return;
     assert_true(atomic_load(&failing_happened));
-    expect_out_of_memory(status);
-    expect_ok(call(r));
+    assert_out_of_memory(status);
+    assert_ok(call(r));
 }
 
 static void observe(run *r, outcome *out)
@@ -173,9 +173,9 @@ static void observe(run *r, outcome *out)
         assert_true(gsc_tensor_count(param) <= LARGEST);
         memcpy(out->values[i], gsc_tensor_data(param)->data, gsc_tensor_count(param) * sizeof(float));
     }
-    expect_ok(gsc_scaler_state_dict(r->scaler, &out->state));
+    assert_ok(gsc_scaler_state_dict(r->scaler, &out->state));
     gsc_scaler_get_stats(r->scaler, &out->stats);
-    expect_ok(gsc_scaler_result(r->scaler, optimizer, &out->result));
+    assert_ok(gsc_scaler_result(r->scaler, optimizer, &out->result));
     out->overflows = gsc_scaler_overflows(r->scaler, optimizer, NULL, 0);
 }
 

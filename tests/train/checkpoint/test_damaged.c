@@ -23,7 +23,7 @@ static void fixture_create(fixture *f)
     rig_create(&f->into, &adam, 2);
     rig_create(&f->twin, &adam, 2);
     rig_step(&saved, 0, true);
-    expect_ok(gsc_checkpoint_save(f->dir, &saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f->dir, &saved.checkpoint));
     rig_free(&saved);
 }
 
@@ -34,7 +34,7 @@ static void fixture_free(fixture *f)
     temp_tree_remove(f->dir);
 }
 
-static void expect_damage(fixture *f, const char *name)
+static void assert_damage(fixture *f, const char *name)
 {
     gsc_status status = gsc_checkpoint_load(f->dir, &f->into.checkpoint, NULL);
     if (status != GSC_ERR_VALUE || !strstr(gsc_last_error(), name))
@@ -65,7 +65,7 @@ static void truncation_at_every_byte_loads_nothing(void **state)
         size_t length = strcmp(file_names[i], "run.json") == 0 ? size - 1 : size; /* its line end does not count */
         while (length-- > 0) {
             assert_int_equal(ftruncate(descriptor, (off_t)length), 0);
-            expect_damage(&f, file_names[i]);
+            assert_damage(&f, file_names[i]);
         }
         close(descriptor);
         fixture_free(&f);
@@ -85,13 +85,13 @@ static void every_flipped_bit_is_found(void **state)
         assert_true(bytes != MAP_FAILED);
         for (size_t bit = 0; bit < size * 8; bit++) {
             bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-            expect_damage(&f, file_names[i]);
+            assert_damage(&f, file_names[i]);
             bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
         assert_int_equal(munmap(bytes, size), 0);
         close(descriptor);
     }
-    expect_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL)); /* all bits are as they were */
+    assert_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL)); /* all bits are as they were */
     assert_false(rigs_equal(&f.into, &f.twin));
     fixture_free(&f);
 }
@@ -118,12 +118,12 @@ static void files_of_another_checkpoint_are_found(void **state)
     rig_create(&rig, &adam, 1);
     rig_step(&rig, 0, true);
     rig_step(&rig, 1, false);
-    expect_ok(gsc_checkpoint_save(other, &rig.checkpoint));
+    assert_ok(gsc_checkpoint_save(other, &rig.checkpoint));
     for (size_t i = 0; i + 1 < FILES; i++) {
         const char *own = temp_path(f.dir, file_names[i]), *kept = temp_path(f.dir, "kept");
         copy_file(own, kept);
         copy_file(temp_path(other, file_names[i]), own);
-        expect_damage(&f, file_names[i]);
+        assert_damage(&f, file_names[i]);
         copy_file(kept, own);
     }
     rig_free(&rig);
@@ -140,7 +140,7 @@ static void a_missing_file_is_told(void **state)
         char path[64];
         snprintf(path, sizeof path, "checkpoint/%s", file_names[i]);
         assert_int_equal(unlink(temp_path(f.dir, path)), 0);
-        expect_error(GSC_ERR_IO, gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL), file_names[i], "No such file");
+        assert_fails(GSC_ERR_IO, gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL), file_names[i], "No such file");
         assert_true(rigs_equal(&f.into, &f.twin));
         fixture_free(&f);
     }
@@ -151,11 +151,11 @@ static void an_empty_folder_holds_no_checkpoint(void **state)
     (void)state;
     char *dir = temp_dir_create(), *run = NULL;
     gsc_checkpoint none = {0};
-    expect_error(GSC_ERR_IO, gsc_checkpoint_load(dir, &none, NULL), "run.json", "there is no checkpoint");
-    expect_error(GSC_ERR_IO, gsc_checkpoint_read_run(dir, &run), "there is no checkpoint");
-    expect_error(GSC_ERR_IO, gsc_checkpoint_load("/nowhere", &none, NULL), "/nowhere", "cannot be opened");
+    assert_fails(GSC_ERR_IO, gsc_checkpoint_load(dir, &none, NULL), "run.json", "there is no checkpoint");
+    assert_fails(GSC_ERR_IO, gsc_checkpoint_read_run(dir, &run), "there is no checkpoint");
+    assert_fails(GSC_ERR_IO, gsc_checkpoint_load("/nowhere", &none, NULL), "/nowhere", "cannot be opened");
     temp_write(dir, "run.json", "{\"step\": 1}", 11);
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &none, NULL), "not the run.json of a checkpoint");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &none, NULL), "not the run.json of a checkpoint");
     assert_null(run);
     temp_tree_remove(dir);
 }

@@ -23,7 +23,7 @@ static void fixture_create(fixture *f)
     rig_create(&f->saved, &adam, 1);
     rig_create(&f->next, &adam, 1);
     rig_create(&f->found, &adam, 2);
-    expect_ok(gsc_checkpoint_save(f->dir, &f->saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f->dir, &f->saved.checkpoint));
     rig_step(&f->next, 0, false);
 }
 
@@ -37,7 +37,7 @@ static void fixture_free(fixture *f)
 
 static void assert_holds(fixture *f, const char *dir, run_rig *expected)
 {
-    expect_ok(gsc_checkpoint_load(dir, &f->found.checkpoint, NULL));
+    assert_ok(gsc_checkpoint_load(dir, &f->found.checkpoint, NULL));
     assert_true(rigs_equal(&f->found, expected));
 }
 
@@ -62,9 +62,9 @@ static void a_full_disk_leaves_the_checkpoint(void **state)
         if (status == GSC_OK)
             break;
         failures++;
-        assert_int_equal(status, GSC_ERR_IO);
-        assert_non_null(strstr(gsc_last_error(), f.dir));
-        assert_non_null(strstr(gsc_last_error(), "File too large"));
+        assert_status(status, GSC_ERR_IO);
+        assert_message(f.dir);
+        assert_message("File too large");
         assert_holds(&f, f.dir, &f.saved);
     }
     assert_true(failures > 10);
@@ -88,8 +88,8 @@ static void a_failed_save_leaves_no_files(void **state)
     gsc_status status = gsc_checkpoint_save(f.dir, &f.next.checkpoint);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, SIG_DFL);
-    assert_int_equal(status, GSC_ERR_IO);
-    assert_non_null(strstr(gsc_last_error(), "checkpoint-1/optimizer.safetensors"));
+    assert_status(status, GSC_ERR_IO);
+    assert_message("checkpoint-1/optimizer.safetensors");
     assert_int_equal(rmdir(temp_path(f.dir, "checkpoint-1")), 0); /* is empty */
     fixture_free(&f);
 }
@@ -99,12 +99,12 @@ static void a_read_only_folder_is_told(void **state)
     (void)state;
     run_rig rig;
     rig_create(&rig, &adam, 1);
-    expect_error(GSC_ERR_IO, gsc_checkpoint_save("/proc/self", &rig.checkpoint), "/proc/self/checkpoint-0");
+    assert_fails(GSC_ERR_IO, gsc_checkpoint_save("/proc/self", &rig.checkpoint), "/proc/self/checkpoint-0");
     if (geteuid() != 0) { /* to root nothing is read-only */
         fixture f;
         fixture_create(&f);
         assert_int_equal(chmod(f.dir, 0555), 0);
-        expect_error(GSC_ERR_IO, gsc_checkpoint_save(f.dir, &f.next.checkpoint), f.dir, "Permission denied");
+        assert_fails(GSC_ERR_IO, gsc_checkpoint_save(f.dir, &f.next.checkpoint), f.dir, "Permission denied");
         assert_holds(&f, f.dir, &f.saved);
         assert_int_equal(chmod(f.dir, 0755), 0);
         fixture_free(&f);
@@ -120,7 +120,7 @@ static void a_removed_folder_is_told_and_not_made_again(void **state)
     char moved[1300];
     snprintf(moved, sizeof moved, "%s-moved", f.dir);
     assert_int_equal(rename(f.dir, moved), 0);
-    expect_error(GSC_ERR_IO, gsc_checkpoint_save(f.dir, &f.next.checkpoint), f.dir, "No such file");
+    assert_fails(GSC_ERR_IO, gsc_checkpoint_save(f.dir, &f.next.checkpoint), f.dir, "No such file");
     assert_int_equal(access(f.dir, F_OK), -1);
     assert_holds(&f, moved, &f.saved);
     assert_int_equal(rename(moved, f.dir), 0);
@@ -134,10 +134,10 @@ static void two_saves_at_once_do_not_mix(void **state)
     fixture_create(&f);
     int other = open(f.dir, O_RDONLY | O_DIRECTORY);
     assert_int_equal(flock(other, LOCK_EX), 0);
-    expect_error(GSC_ERR_IO, gsc_checkpoint_save(f.dir, &f.next.checkpoint), f.dir, "another process");
+    assert_fails(GSC_ERR_IO, gsc_checkpoint_save(f.dir, &f.next.checkpoint), f.dir, "another process");
     assert_holds(&f, f.dir, &f.saved);
     close(other);
-    expect_ok(gsc_checkpoint_save(f.dir, &f.next.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.next.checkpoint));
     assert_holds(&f, f.dir, &f.next);
     fixture_free(&f);
 }
@@ -158,9 +158,9 @@ static void copies_load(void **state)
     assert_holds(&f, temp_path(f.dir, "kept"), &f.saved);
     run("cp -RL '%s/checkpoint' '%s/files'", f.dir);
     assert_holds(&f, temp_path(f.dir, "files"), &f.saved);
-    expect_ok(gsc_checkpoint_save(temp_path(f.dir, "kept"), &f.next.checkpoint));
+    assert_ok(gsc_checkpoint_save(temp_path(f.dir, "kept"), &f.next.checkpoint));
     assert_holds(&f, temp_path(f.dir, "kept"), &f.next);
-    expect_ok(gsc_checkpoint_save(temp_path(f.dir, "files"), &f.next.checkpoint)); /* files give way to links */
+    assert_ok(gsc_checkpoint_save(temp_path(f.dir, "files"), &f.next.checkpoint)); /* files give way to links */
     assert_holds(&f, temp_path(f.dir, "files"), &f.next);
     char target[64] = "";
     assert_true(readlink(temp_path(f.dir, "files/run.json"), target, sizeof target - 1) > 0);
@@ -175,10 +175,10 @@ static void what_is_no_folder_of_checkpoints_is_left_alone(void **state)
     fixture_create(&f);
     run("cd '%s' && mkdir copy && cp -RL checkpoint checkpoint-? *.json *.safetensors copy && : '%s'", f.dir);
     const char *copy = temp_path(f.dir, "copy");
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_save(copy, &f.next.checkpoint), copy, "another folder");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_save(copy, &f.next.checkpoint), copy, "another folder");
     assert_holds(&f, copy, &f.saved);
     run("ln -sfn elsewhere '%s/checkpoint' && : '%s'", f.dir);
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_save(f.dir, &f.next.checkpoint), "not a link to checkpoint-0");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_save(f.dir, &f.next.checkpoint), "not a link to checkpoint-0");
     fixture_free(&f);
 }
 
@@ -189,7 +189,7 @@ static void saves_do_not_pile_up(void **state)
     fixture f;
     fixture_create(&f);
     for (int i = 0; i < 5; i++)
-        expect_ok(gsc_checkpoint_save(f.dir, &f.next.checkpoint));
+        assert_ok(gsc_checkpoint_save(f.dir, &f.next.checkpoint));
     run("test $(ls -A '%s' | wc -l) = 7 && : '%s'", f.dir); /* four names, the link and two folders */
     run("test $(ls -A '%s/checkpoint-0' '%s/checkpoint-1' | grep -c json) = 4", f.dir);
     run("chmod -R a+rwX '%s' && test ! -e '%s/.checkpoint.tmp'", f.dir);
@@ -203,15 +203,15 @@ static void a_file_being_written_is_not_disturbed(void **state)
     const char *path = temp_path(dir, "x.safetensors");
     int other = open(temp_path(dir, ".x.safetensors.tmp"), O_WRONLY | O_CREAT, 0600);
     assert_int_equal(flock(other, LOCK_EX), 0);
-    expect_error(GSC_ERR_IO, gsc_safetensors_write(path, NULL, 0, NULL, 0), path, "is being written");
+    assert_fails(GSC_ERR_IO, gsc_safetensors_write(path, NULL, 0, NULL, 0), path, "is being written");
     assert_int_equal(write(other, "leftovers that are longer", 25), 25);
     close(other); /* as its process dies */
-    expect_ok(gsc_safetensors_write(path, NULL, 0, NULL, 0));
+    assert_ok(gsc_safetensors_write(path, NULL, 0, NULL, 0));
     struct stat about;
     assert_int_equal(stat(path, &about), 0);
     assert_int_equal(about.st_size, 16);
     temp_dir_remove(dir);
-    expect_error(GSC_ERR_IO, gsc_safetensors_write("/nowhere/x", NULL, 0, NULL, 0), "/nowhere");
+    assert_fails(GSC_ERR_IO, gsc_safetensors_write("/nowhere/x", NULL, 0, NULL, 0), "/nowhere");
 }
 
 int main(void)

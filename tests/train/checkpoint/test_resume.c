@@ -49,8 +49,8 @@ static void a_loaded_run_goes_on_as_the_saved_one(void **state)
         rig_create(&whole, &rule_cases[c], 100);
         rig_create(&resumed, &rule_cases[c], 200);
         run_some(&whole, 0, BEFORE);
-        expect_ok(gsc_checkpoint_save(dir, &whole.checkpoint));
-        expect_ok(gsc_checkpoint_load(dir, &resumed.checkpoint, NULL));
+        assert_ok(gsc_checkpoint_save(dir, &whole.checkpoint));
+        assert_ok(gsc_checkpoint_load(dir, &resumed.checkpoint, NULL));
         assert_true(rigs_equal(&whole, &resumed));
         run_some(&whole, BEFORE, BEFORE + AFTER);
         assert_false(rigs_equal(&whole, &resumed));
@@ -65,7 +65,7 @@ static void a_loaded_run_goes_on_as_the_saved_one(void **state)
 static void assert_run(const char *dir, const char *expected)
 {
     char *run = NULL;
-    expect_ok(gsc_checkpoint_read_run(dir, &run));
+    assert_ok(gsc_checkpoint_read_run(dir, &run));
     assert_string_equal(run, expected);
     gsc_free(run);
 }
@@ -78,15 +78,15 @@ static void the_callers_json_comes_back(void **state)
     fixture_create(&f);
     f.saved.checkpoint.run =
         "{\"z\": [1, {\"a\": 0.1}], \"big\": -9223372036854775808, \"t\\u00e4g\\n\": \"\\\"\",\"n\":null}";
-    expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
     const char *expected = "{\"z\": [1, {\"a\": 0.10000000000000001}], \"big\": -9223372036854775808, "
                            "\"t\xc3\xa4g\\n\": \"\\\"\", \"n\": null}";
-    expect_ok(gsc_checkpoint_load(f.dir, &f.saved.checkpoint, &run));
+    assert_ok(gsc_checkpoint_load(f.dir, &f.saved.checkpoint, &run));
     assert_string_equal(run, expected);
     gsc_free(run);
     assert_run(f.dir, expected);
     f.saved.checkpoint.run = NULL;
-    expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
     assert_run(f.dir, "{}");
     fixture_free(&f);
 }
@@ -99,7 +99,7 @@ static void the_locale_does_not_matter(void **state)
     fixture_create(&f);
     f.saved.checkpoint.run = "{\"a\": 0.1}";
     setlocale(LC_ALL, "de_DE.UTF-8");
-    expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
     assert_run(f.dir, "{\"a\": 0.10000000000000001}");
     setlocale(LC_ALL, "C");
     fixture_free(&f);
@@ -112,13 +112,13 @@ static void the_files_open_under_their_plain_names(void **state)
     fixture_create(&f);
     rig_step(&f.saved, 0, false);
     for (int save = 0; save < 3; save++) {
-        expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+        assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
         gsc_safetensors *file;
-        expect_ok(gsc_safetensors_open(temp_path(f.dir, "model.safetensors"), &file));
+        assert_ok(gsc_safetensors_open(temp_path(f.dir, "model.safetensors"), &file));
         assert_int_equal(gsc_safetensors_count(file), PARAMS);
         assert_string_equal(gsc_safetensors_metadata_find(file, "format"), "pt");
         gsc_safetensors_close(file);
-        expect_ok(gsc_safetensors_open(temp_path(f.dir, "optimizer.safetensors"), &file));
+        assert_ok(gsc_safetensors_open(temp_path(f.dir, "optimizer.safetensors"), &file));
         assert_int_equal(gsc_safetensors_count(file), 1 + PARAMS * 3);
         assert_string_equal(gsc_safetensors_metadata_find(file, "optimizer"), "adam");
         assert_int_equal(*(const int64_t *)gsc_safetensors_find(file, "0.bias.step")->data, 1);
@@ -132,8 +132,8 @@ static void the_files_open_under_their_plain_names(void **state)
         assert_non_null(fgets(text, sizeof text, scaler));
         fclose(scaler);
         gsc_scaler_state read, own;
-        expect_ok(gsc_scaler_state_from_json(text, &read));
-        expect_ok(gsc_scaler_state_dict(f.saved.scaler, &own));
+        assert_ok(gsc_scaler_state_from_json(text, &read));
+        assert_ok(gsc_scaler_state_dict(f.saved.scaler, &own));
         assert_true(read.scale == own.scale && read.growth_tracker == own.growth_tracker);
     }
     fixture_free(&f);
@@ -146,18 +146,18 @@ static void kinds_may_be_left_out(void **state)
     fixture f;
     fixture_create(&f);
     rig_step(&f.saved, 0, false);
-    expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
     gsc_checkpoint part = {.tensors = f.into.tensors, .tensor_count = PARAMS};
-    expect_ok(gsc_checkpoint_load(f.dir, &part, NULL));
+    assert_ok(gsc_checkpoint_load(f.dir, &part, NULL));
     assert_true(tensors_equal(f.saved.params[1], f.saved.tensors[1].tensor, f.into.tensors[1].tensor));
     assert_int_equal(gsc_optim_get_step_count(f.into.optim, 0), 0);
     part = (gsc_checkpoint){.scalers = &f.saved.named_scaler, .scaler_count = 1};
-    expect_ok(gsc_checkpoint_save(f.dir, &part));
+    assert_ok(gsc_checkpoint_save(f.dir, &part));
     assert_int_equal(access(temp_path(f.dir, "model.safetensors"), F_OK), -1);
     assert_int_equal(access(temp_path(f.dir, "scaler.json"), F_OK), 0);
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(f.dir, &f.twin.checkpoint, NULL), "model.safetensors", "not saved");
-    expect_ok(gsc_checkpoint_save(f.dir, &(gsc_checkpoint){0}));
-    expect_ok(gsc_checkpoint_load(f.dir, &(gsc_checkpoint){0}, NULL));
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_load(f.dir, &f.twin.checkpoint, NULL), "model.safetensors", "not saved");
+    assert_ok(gsc_checkpoint_save(f.dir, &(gsc_checkpoint){0}));
+    assert_ok(gsc_checkpoint_load(f.dir, &(gsc_checkpoint){0}, NULL));
     fixture_free(&f);
 }
 
@@ -175,23 +175,23 @@ static void several_have_names(void **state)
     const gsc_named_optim optims[] = {{"generator", a.optim}, {"critic", b.optim}};
     const gsc_named_scaler scalers[] = {{"one", a.scaler}, {"two", b.scaler}};
     const gsc_checkpoint saved = {.optims = optims, .optim_count = 2, .scalers = scalers, .scaler_count = 2};
-    expect_ok(gsc_checkpoint_save(dir, &saved));
+    assert_ok(gsc_checkpoint_save(dir, &saved));
     const gsc_named_optim other_optims[] = {{"critic", d.optim}, {"generator", c.optim}};
     const gsc_named_scaler other_scalers[] = {{"two", d.scaler}, {"one", c.scaler}};
     gsc_checkpoint into = {.optims = other_optims, .optim_count = 2, .scalers = other_scalers, .scaler_count = 2};
-    expect_ok(gsc_checkpoint_load(dir, &into, NULL));
+    assert_ok(gsc_checkpoint_load(dir, &into, NULL));
     assert_int_equal(gsc_optim_get_step_count(c.optim, 0), 1);
     assert_int_equal(gsc_optim_get_step_count(d.optim, 0), 0);
     assert_true(tensors_equal(a.params[2], gsc_optim_state(a.optim, 2, "exp_avg_sq"),
                               gsc_optim_state(c.optim, 2, "exp_avg_sq")));
     gsc_scaler_state b_state, d_state;
-    expect_ok(gsc_scaler_state_dict(b.scaler, &b_state));
-    expect_ok(gsc_scaler_state_dict(d.scaler, &d_state));
+    assert_ok(gsc_scaler_state_dict(b.scaler, &b_state));
+    assert_ok(gsc_scaler_state_dict(d.scaler, &d_state));
     assert_memory_equal(&b_state, &d_state, sizeof b_state);
     into.scaler_count = 1;
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &into, NULL), "scaler.json", "scale is missing");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &into, NULL), "scaler.json", "scale is missing");
     into = (gsc_checkpoint){.optims = optims, .optim_count = 1};
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &into, NULL), "holds tensor \"critic/", "no place");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_load(dir, &into, NULL), "holds tensor \"critic/", "no place");
     rig_free(&a);
     rig_free(&b);
     rig_free(&c);
@@ -203,7 +203,7 @@ static void several_have_names(void **state)
 #define refuse_load(dir, into, twin, status, ...)                                                                      \
     do {                                                                                                               \
         char *run_ = NULL;                                                                                             \
-        expect_error(status, gsc_checkpoint_load(dir, &(into)->checkpoint, &run_), __VA_ARGS__);                       \
+        assert_fails(status, gsc_checkpoint_load(dir, &(into)->checkpoint, &run_), __VA_ARGS__);                       \
         assert_null(run_);                                                                                             \
         assert_true(rigs_equal(into, twin));                                                                           \
     } while (0)
@@ -214,7 +214,7 @@ static void what_does_not_fit_loads_nothing(void **state)
     fixture f;
     fixture_create(&f);
     rig_step(&f.saved, 0, true);
-    expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
 
     gsc_named_tensor *last = &f.into.tensors[PARAMS - 1];
     last->name = "other";
@@ -234,10 +234,10 @@ static void what_does_not_fit_loads_nothing(void **state)
     shorter.dtype = GSC_INT64;
     refuse_load(f.dir, &f.into, &f.twin, GSC_ERR_VALUE, "\"1.weight\" is F64 [9]", "I64 [9]");
     last->tensor = gsc_tensor_data(f.into.params[PARAMS - 1]);
-    expect_ok(gsc_scaler_skip(f.into.scaler, gsc_optim_optimizer(f.into.optim)));
+    assert_ok(gsc_scaler_skip(f.into.scaler, gsc_optim_optimizer(f.into.optim)));
     refuse_load(f.dir, &f.into, &f.twin, GSC_ERR_STATE, "scaler.json", "iteration");
-    expect_ok(gsc_scaler_update(f.into.scaler));
-    expect_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL));
+    assert_ok(gsc_scaler_update(f.into.scaler));
+    assert_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL));
     assert_true(rigs_equal(&f.saved, &f.into));
     fixture_free(&f);
 }
@@ -248,7 +248,7 @@ static void another_optimizer_loads_nothing(void **state)
     char *dir = temp_dir_create();
     run_rig saved;
     rig_create(&saved, &adam, 1);
-    expect_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
     const rule_case adamw = {gsc_optim_create_adamw, adam.group};
     const rule_case *const others[] = {&adamw, &sgd};
     for (size_t i = 0; i < 2; i++) {
@@ -272,12 +272,12 @@ static void a_state_saved_while_disabled_is_explained(void **state)
     gsc_scaler_options options = gsc_scaler_options_default();
     options.enabled = false;
     gsc_scaler *disabled;
-    expect_ok(gsc_scaler_create(&options, &disabled));
+    assert_ok(gsc_scaler_create(&options, &disabled));
     f.saved.named_scaler.scaler = disabled;
-    expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
     refuse_load(f.dir, &f.into, &f.twin, GSC_ERR_STATE, "scaler.json", "disabled");
     f.into.named_scaler.scaler = disabled;
-    expect_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL));
+    assert_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL));
     gsc_scaler_destroy(disabled);
     fixture_free(&f);
 }
@@ -291,18 +291,18 @@ static void a_refusing_scaler_takes_back_the_others(void **state)
     rig_step(&f.saved, 0, true);
     rig_step(&f.saved, 1, true);
     gsc_scaler *busy;
-    expect_ok(gsc_scaler_create(NULL, &busy));
+    assert_ok(gsc_scaler_create(NULL, &busy));
     gsc_named_scaler scalers[] = {{"a", f.saved.scaler}, {"b", busy}};
     f.saved.checkpoint.scalers = scalers;
     f.saved.checkpoint.scaler_count = 2;
-    expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
     scalers[0].scaler = f.into.scaler;
     f.into.checkpoint.scalers = scalers;
     f.into.checkpoint.scaler_count = 2;
-    expect_ok(gsc_scaler_skip(busy, gsc_optim_optimizer(f.into.optim)));
+    assert_ok(gsc_scaler_skip(busy, gsc_optim_optimizer(f.into.optim)));
     refuse_load(f.dir, &f.into, &f.twin, GSC_ERR_STATE, "scaler.json", "iteration");
-    expect_ok(gsc_scaler_update(busy));
-    expect_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL));
+    assert_ok(gsc_scaler_update(busy));
+    assert_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL));
     assert_true(rigs_equal(&f.saved, &f.into));
     gsc_scaler_destroy(busy);
     fixture_free(&f);
@@ -310,7 +310,7 @@ static void a_refusing_scaler_takes_back_the_others(void **state)
 
 static void refuse_save(const char *dir, const gsc_checkpoint *checkpoint, const char *part)
 {
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_save(dir, checkpoint), "gsc_checkpoint_save", part);
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_save(dir, checkpoint), "gsc_checkpoint_save", part);
     assert_int_equal(access(temp_path(dir, "checkpoint-0"), F_OK), -1); /* not even begun */
 }
 
@@ -321,12 +321,12 @@ static void wrong_arguments_are_refused(void **state)
     char *run = NULL;
     fixture_create(&f);
     const gsc_checkpoint good = f.saved.checkpoint;
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_save(NULL, &good), "dir is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_save(f.dir, NULL), "checkpoint is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(NULL, &good, NULL), "dir is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_load(f.dir, NULL, NULL), "checkpoint is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_read_run(NULL, &run), "dir is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_checkpoint_read_run(f.dir, NULL), "run is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_save(NULL, &good), "dir is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_save(f.dir, NULL), "checkpoint is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_load(NULL, &good, NULL), "dir is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_load(f.dir, NULL, NULL), "checkpoint is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_read_run(NULL, &run), "dir is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_checkpoint_read_run(f.dir, NULL), "run is NULL");
     gsc_checkpoint bad = good;
     bad.reserved[3] = 1;
     refuse_save(f.dir, &bad, "reserved[3]");
@@ -354,7 +354,7 @@ static void wrong_arguments_are_refused(void **state)
     refuse_save(f.dir, &bad, "scalers[1].name is empty");
     scalers[1] = (gsc_named_scaler){"b", NULL};
     refuse_save(f.dir, &bad, "entry 1 of scalers is NULL");
-    expect_ok(gsc_tensor_set_name(f.saved.params[2], "0.bias"));
+    assert_ok(gsc_tensor_set_name(f.saved.params[2], "0.bias"));
     refuse_save(f.dir, &good, "optimizers: two tensors are named \"0.bias.");
     fixture_free(&f);
 }
@@ -380,14 +380,14 @@ static void parameters_need_no_name(void **state)
     fixture f;
     fixture_create(&f);
     for (size_t k = 0; k < PARAMS; k++)
-        expect_ok(gsc_tensor_set_name(f.saved.params[k], NULL));
+        assert_ok(gsc_tensor_set_name(f.saved.params[k], NULL));
     rig_step(&f.saved, 0, false);
-    expect_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(f.dir, &f.saved.checkpoint));
     gsc_safetensors *file;
-    expect_ok(gsc_safetensors_open(temp_path(f.dir, "optimizer.safetensors"), &file));
+    assert_ok(gsc_safetensors_open(temp_path(f.dir, "optimizer.safetensors"), &file));
     assert_non_null(gsc_safetensors_find(file, "2.exp_avg"));
     gsc_safetensors_close(file);
-    expect_ok(gsc_checkpoint_load(f.dir, &f.saved.checkpoint, NULL));
+    assert_ok(gsc_checkpoint_load(f.dir, &f.saved.checkpoint, NULL));
     fixture_free(&f);
 }
 

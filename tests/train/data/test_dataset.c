@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
-#include "expect.h"
+#include "asserts.h"
 #include "gradscaler/data.h"
 #include "idx_files.h"
 #include "temp_dir.h"
@@ -54,7 +50,7 @@ static void mnist_reads_images_and_labels(void **state)
     write_images(*state, IMAGES, 4, 2, 3);
     write_labels(*state, LABELS, 4, four_labels);
     gsc_dataset *dataset;
-    expect_ok(gsc_dataset_mnist(*state, "train", 4, &dataset));
+    assert_ok(gsc_dataset_mnist(*state, "train", 4, &dataset));
     assert_int_equal(gsc_dataset_count(dataset), 4);
     assert_int_equal(gsc_dataset_features(dataset), 6);
     assert_int_equal(gsc_dataset_classes(dataset), 4);
@@ -67,20 +63,20 @@ static void mnist_takes_gz_where_there_is_no_plain_file(void **state)
     bytes labels = idx_bytes(1, (const uint32_t[]){4}, four_labels, 4);
     write_images(*state, IMAGES ".gz", 4, 2, 3); /* what it is, the content tells */
     write_content(*state, LABELS ".gz", gzip_bytes(&labels));
-    expect_ok(gsc_dataset_mnist(*state, "train", 10, &dataset));
+    assert_ok(gsc_dataset_mnist(*state, "train", 10, &dataset));
     gsc_dataset_free(dataset);
     write_images(*state, IMAGES, 3, 2, 3);
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), LABELS ".gz", "4 labels",
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), LABELS ".gz", "4 labels",
                  "expected 3");
 }
 
 static void mnist_names_both_missing_files(void **state)
 {
     gsc_dataset *dataset = NULL;
-    expect_error(GSC_ERR_IO, gsc_dataset_mnist(*state, "train", 10, &dataset), *state, IMAGES " nor", IMAGES ".gz");
+    assert_fails(GSC_ERR_IO, gsc_dataset_mnist(*state, "train", 10, &dataset), *state, IMAGES " nor", IMAGES ".gz");
     write_images(*state, IMAGES, 4, 2, 3);
-    expect_error(GSC_ERR_IO, gsc_dataset_mnist(*state, "train", 10, &dataset), *state, LABELS " nor", LABELS ".gz");
-    expect_error(GSC_ERR_IO, gsc_dataset_mnist(*state, "t10k", 10, &dataset), "t10k-images-idx3-ubyte");
+    assert_fails(GSC_ERR_IO, gsc_dataset_mnist(*state, "train", 10, &dataset), *state, LABELS " nor", LABELS ".gz");
+    assert_fails(GSC_ERR_IO, gsc_dataset_mnist(*state, "t10k", 10, &dataset), "t10k-images-idx3-ubyte");
     assert_null(dataset);
 }
 
@@ -89,31 +85,31 @@ static void mnist_checks_shapes_and_labels(void **state)
     gsc_dataset *dataset = NULL;
     write_labels(*state, LABELS, 4, four_labels);
     write_labels(*state, IMAGES, 4, four_labels);
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), IMAGES, "1 dimensions", "expected 3");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), IMAGES, "1 dimensions", "expected 3");
     static const uint32_t empty[][3] = {{0, 2, 3}, {4, 0, 3}, {4, 2, 0}};
     for (size_t i = 0; i < 3; i++) {
         write_images(*state, IMAGES, empty[i][0], empty[i][1], empty[i][2]);
-        expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), IMAGES, "at least one");
+        assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), IMAGES, "at least one");
     }
     write_images(*state, IMAGES, 5, 2, 3);
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), LABELS, "4 labels", "expected 5");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), LABELS, "4 labels", "expected 5");
     write_images(*state, IMAGES, 4, 2, 3);
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 3, &dataset), LABELS, "label 0 is 3",
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 3, &dataset), LABELS, "label 0 is 3",
                  "expected 0 to 2");
     write_images(*state, LABELS, 4, 1, 1);
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), LABELS, "3 dimensions", "expected 1");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), LABELS, "3 dimensions", "expected 1");
     write_content(*state, LABELS, (bytes){.size = 3});
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), LABELS, "magic number");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, &dataset), LABELS, "magic number");
     assert_null(dataset);
 }
 
 static void mnist_checks_arguments(void **state)
 {
     gsc_dataset *dataset = NULL;
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(NULL, "train", 10, &dataset), "dir is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, NULL, 10, &dataset), "prefix is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, NULL), "out is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 0, &dataset), "classes is 0");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(NULL, "train", 10, &dataset), "dir is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, NULL, 10, &dataset), "prefix is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 10, NULL), "out is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 0, &dataset), "classes is 0");
 }
 
 static void regression_is_described_and_checked(void **state)
@@ -121,15 +117,15 @@ static void regression_is_described_and_checked(void **state)
     (void)state;
     const float x[6] = {1, 2, 3, 4, 5, 6}, y[2] = {7, 8};
     gsc_dataset *dataset = NULL;
-    expect_error(GSC_ERR_VALUE, gsc_dataset_regression(NULL, y, 2, 3, 1, &dataset), "x is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_dataset_regression(x, NULL, 2, 3, 1, &dataset), "y is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_dataset_regression(x, y, 2, 3, 1, NULL), "out is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_dataset_regression(x, y, 0, 3, 1, &dataset), "count is 0");
-    expect_error(GSC_ERR_VALUE, gsc_dataset_regression(x, y, 2, 0, 1, &dataset), "features 0");
-    expect_error(GSC_ERR_VALUE, gsc_dataset_regression(x, y, 2, 3, -1, &dataset), "targets -1");
-    expect_error(GSC_ERR_MEMORY, gsc_dataset_regression(x, y, SIZE_MAX / 2, 3, 1, &dataset), "out of memory");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_regression(NULL, y, 2, 3, 1, &dataset), "x is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_regression(x, NULL, 2, 3, 1, &dataset), "y is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_regression(x, y, 2, 3, 1, NULL), "out is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_regression(x, y, 0, 3, 1, &dataset), "count is 0");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_regression(x, y, 2, 0, 1, &dataset), "features 0");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_regression(x, y, 2, 3, -1, &dataset), "targets -1");
+    assert_fails(GSC_ERR_MEMORY, gsc_dataset_regression(x, y, SIZE_MAX / 2, 3, 1, &dataset), "out of memory");
     assert_null(dataset);
-    expect_ok(gsc_dataset_regression(x, y, 2, 3, 1, &dataset));
+    assert_ok(gsc_dataset_regression(x, y, 2, 3, 1, &dataset));
     assert_int_equal(gsc_dataset_count(dataset), 2);
     assert_int_equal(gsc_dataset_features(dataset), 3);
     assert_int_equal(gsc_dataset_classes(dataset), 0);
@@ -148,11 +144,11 @@ static void null_is_an_empty_dataset(void **state)
 static void check_fashion_mnist(const char *prefix, size_t count)
 {
     gsc_dataset *dataset;
-    expect_ok(gsc_dataset_mnist(FASHION_MNIST, prefix, 10, &dataset));
+    assert_ok(gsc_dataset_mnist(FASHION_MNIST, prefix, 10, &dataset));
     assert_int_equal(gsc_dataset_count(dataset), count);
     assert_int_equal(gsc_dataset_features(dataset), 28 * 28);
     gsc_loader *loader;
-    expect_ok(gsc_loader_create(dataset, 4096, false, 0, &loader));
+    assert_ok(gsc_loader_create(dataset, 4096, false, 0, &loader));
     size_t per_class[10] = {0};
     const DLTensor *x, *y;
     for (size_t n; (n = gsc_loader_next(loader, &x, &y)) > 0;)
@@ -172,7 +168,7 @@ static void fashion_mnist_is_read(void **state)
     check_fashion_mnist("train", 60000);
     check_fashion_mnist("t10k", 10000);
     gsc_idx idx;
-    expect_ok(gsc_idx_read(FASHION_MNIST "/train-images-idx3-ubyte.gz", &idx));
+    assert_ok(gsc_idx_read(FASHION_MNIST "/train-images-idx3-ubyte.gz", &idx));
     assert_true(idx.ndim == 3 && idx.shape[0] == 60000 && idx.shape[1] == 28 && idx.shape[2] == 28);
     gsc_idx_free(&idx);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
-
 #include <sys/stat.h>
 
-#include "expect.h"
+#include "asserts.h"
 #include "gradscaler/data.h"
 #include "idx_files.h"
 #include "temp_dir.h"
@@ -37,20 +32,20 @@ static gsc_status read_content(const char *dir, const bytes *content, gsc_idx *i
 }
 
 /* Plain and gzipped: the message, too, must be the same. */
-#define expect_refused(content, ...)                                                                                   \
+#define assert_refused(content, ...)                                                                                   \
     do {                                                                                                               \
         bytes refused_ = (content), gzipped_ = gzip_bytes(&refused_);                                                  \
         gsc_idx idx_;                                                                                                  \
         memset(&idx_, 0x55, sizeof idx_);                                                                              \
-        expect_error(GSC_ERR_VALUE, read_content(*state, &refused_, &idx_), *state, __VA_ARGS__);                      \
-        expect_error(GSC_ERR_VALUE, read_content(*state, &gzipped_, &idx_), *state, __VA_ARGS__);                      \
+        assert_fails(GSC_ERR_VALUE, read_content(*state, &refused_, &idx_), *state, __VA_ARGS__);                      \
+        assert_fails(GSC_ERR_VALUE, read_content(*state, &gzipped_, &idx_), *state, __VA_ARGS__);                      \
         assert_int_equal(idx_.ndim, 0x55555555);                                                                       \
     } while (0)
 
-static void expect_two_by_three(const char *dir, const bytes *content)
+static void assert_two_by_three(const char *dir, const bytes *content)
 {
     gsc_idx idx;
-    expect_ok(read_content(dir, content, &idx));
+    assert_ok(read_content(dir, content, &idx));
     assert_int_equal(idx.ndim, 2);
     assert_int_equal(idx.shape[0], 2);
     assert_int_equal(idx.shape[1], 3);
@@ -63,8 +58,8 @@ static void expect_two_by_three(const char *dir, const bytes *content)
 static void plain_and_gzipped_files_are_read(void **state)
 {
     bytes plain = two_by_three(), gzipped = gzip_bytes(&plain);
-    expect_two_by_three(*state, &plain);
-    expect_two_by_three(*state, &gzipped);
+    assert_two_by_three(*state, &plain);
+    assert_two_by_three(*state, &gzipped);
 }
 
 /* RFC 1952 allows a file of several members. */
@@ -75,7 +70,7 @@ static void gzip_members_are_joined(void **state)
     append(&second, plain.data + 7, plain.size - 7);
     bytes file = gzip_bytes(&first), rest = gzip_bytes(&second);
     append(&file, rest.data, rest.size);
-    expect_two_by_three(*state, &file);
+    assert_two_by_three(*state, &file);
 }
 
 static void one_to_four_dimensions_are_read(void **state)
@@ -83,13 +78,13 @@ static void one_to_four_dimensions_are_read(void **state)
     for (uint8_t ndim = 1; ndim <= 4; ndim++) {
         bytes content = idx_bytes(ndim, (const uint32_t[]){1, 2, 3, 1}, six, ndim == 1 ? 1 : ndim == 2 ? 2 : 6);
         gsc_idx idx;
-        expect_ok(read_content(*state, &content, &idx));
+        assert_ok(read_content(*state, &content, &idx));
         assert_int_equal(idx.ndim, ndim);
         gsc_idx_free(&idx);
     }
     bytes content = idx_bytes(2, (const uint32_t[]){0, 5}, six, 0);
     gsc_idx idx;
-    expect_ok(read_content(*state, &content, &idx));
+    assert_ok(read_content(*state, &content, &idx));
     assert_int_equal(idx.count, 0);
     gsc_idx_free(&idx);
 }
@@ -98,10 +93,10 @@ static void each_header_field_is_checked(void **state)
 {
     bytes content = two_by_three();
     content.data[0] = 1;
-    expect_refused(content, "not an IDX file", "0x01 0x00");
+    assert_refused(content, "not an IDX file", "0x01 0x00");
     content = two_by_three();
     content.data[1] = 2;
-    expect_refused(content, "not an IDX file", "0x00 0x02");
+    assert_refused(content, "not an IDX file", "0x00 0x02");
     static const struct {
         uint8_t code;
         const char *name;
@@ -110,13 +105,13 @@ static void each_header_field_is_checked(void **state)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         content = two_by_three();
         content.data[2] = types[i].code;
-        expect_refused(content, "type code", types[i].name, "expected 0x08");
+        assert_refused(content, "type code", types[i].name, "expected 0x08");
     }
     static const uint8_t ndims[] = {0, 5, 255};
     for (size_t i = 0; i < sizeof ndims; i++) {
         content = two_by_three();
         content.data[3] = ndims[i];
-        expect_refused(content, "number of dimensions", "expected 1 to 4");
+        assert_refused(content, "number of dimensions", "expected 1 to 4");
     }
 }
 
@@ -127,18 +122,18 @@ static void every_truncation_is_refused(void **state)
         bytes content = whole;
         content.size = size;
         if (size < 4)
-            expect_refused(content, "within the magic number");
+            assert_refused(content, "within the magic number");
         else if (size < 12)
-            expect_refused(content, "within the sizes");
+            assert_refused(content, "within the sizes");
         else /* told by the size of the file where it is small enough */
-            expect_refused(content, "expected 6");
+            assert_refused(content, "expected 6");
     }
     bytes gzipped = gzip_bytes(&whole);
     for (size_t size = 3; size < gzipped.size; size++) {
         bytes content = gzipped;
         content.size = size;
         gsc_idx idx;
-        expect_error(GSC_ERR_VALUE, read_content(*state, &content, &idx), "gzip stream is truncated");
+        assert_fails(GSC_ERR_VALUE, read_content(*state, &content, &idx), "gzip stream is truncated");
     }
 }
 
@@ -146,7 +141,7 @@ static void trailing_data_is_refused(void **state)
 {
     bytes content = two_by_three();
     append(&content, "\0", 1);
-    expect_refused(content, "too long", "6 bytes");
+    assert_refused(content, "too long", "6 bytes");
     /* Behind the gzip stream. */
     bytes plain = two_by_three();
     static const struct {
@@ -157,7 +152,7 @@ static void trailing_data_is_refused(void **state)
         content = gzip_bytes(&plain);
         append(&content, trails[i].data, trails[i].size);
         gsc_idx idx;
-        expect_error(GSC_ERR_VALUE, read_content(*state, &content, &idx), "gzip stream is");
+        assert_fails(GSC_ERR_VALUE, read_content(*state, &content, &idx), "gzip stream is");
     }
 }
 
@@ -175,7 +170,7 @@ static void corrupt_gzip_is_refused(void **state)
             assert_memory_equal(idx.data, six, sizeof six);
             gsc_idx_free(&idx);
         } else {
-            assert_int_equal(status, GSC_ERR_VALUE);
+            assert_status(status, GSC_ERR_VALUE);
             refused++;
         }
     }
@@ -183,7 +178,7 @@ static void corrupt_gzip_is_refused(void **state)
     bytes bad = good;
     bad.data[bad.size - 8] ^= 1;
     gsc_idx idx;
-    expect_error(GSC_ERR_VALUE, read_content(*state, &bad, &idx), *state, "corrupt", "incorrect data check");
+    assert_fails(GSC_ERR_VALUE, read_content(*state, &bad, &idx), *state, "corrupt", "incorrect data check");
 }
 
 /* A header may claim terabytes; nothing of the kind is allocated. */
@@ -194,7 +189,7 @@ static void implausible_sizes_are_refused(void **state)
                                          {1, 1, 1, UINT32_MAX},
                                          {1000, 1000, 1, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        expect_refused(idx_bytes(4, shapes[i], six, sizeof six), "size of dimension", "can hold");
+        assert_refused(idx_bytes(4, shapes[i], six, sizeof six), "size of dimension", "can hold");
 }
 
 /* Sizes of any number are fine where one of them is 0, wherever that is. */
@@ -204,11 +199,11 @@ static void no_elements_take_no_data(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const bytes content = idx_bytes(3, shapes[i], six, 0);
         gsc_idx idx;
-        expect_ok(read_content(*state, &content, &idx));
+        assert_ok(read_content(*state, &content, &idx));
         assert_int_equal(idx.count, 0);
         assert_int_equal(idx.shape[1], UINT32_MAX);
         gsc_idx_free(&idx);
-        expect_refused(idx_bytes(3, shapes[i], six, sizeof six), "too long");
+        assert_refused(idx_bytes(3, shapes[i], six, sizeof six), "too long");
     }
 }
 
@@ -216,20 +211,20 @@ static void unreadable_paths_are_io_errors(void **state)
 {
     gsc_idx idx;
     const char *missing = temp_path(*state, "missing");
-    expect_error(GSC_ERR_IO, gsc_idx_read(missing, &idx), missing, "No such file");
-    expect_error(GSC_ERR_IO, gsc_idx_read(*state, &idx), *state, "is a directory");
+    assert_fails(GSC_ERR_IO, gsc_idx_read(missing, &idx), missing, "No such file");
+    assert_fails(GSC_ERR_IO, gsc_idx_read(*state, &idx), *state, "is a directory");
     const char *pipe = temp_path(*state, "pipe");
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    expect_error(GSC_ERR_IO, gsc_idx_read(pipe, &idx), pipe, "not a regular file");
+    assert_fails(GSC_ERR_IO, gsc_idx_read(pipe, &idx), pipe, "not a regular file");
     const char *empty = temp_write(*state, "empty", "", 0);
-    expect_error(GSC_ERR_VALUE, gsc_idx_read(empty, &idx), empty, "is empty");
+    assert_fails(GSC_ERR_VALUE, gsc_idx_read(empty, &idx), empty, "is empty");
 }
 
 static void null_is_refused(void **state)
 {
     gsc_idx idx;
-    expect_error(GSC_ERR_VALUE, gsc_idx_read(NULL, &idx), "path is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_idx_read(*state, NULL), "out is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_idx_read(NULL, &idx), "path is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_idx_read(*state, NULL), "out is NULL");
     gsc_idx_free(NULL);
 }
 

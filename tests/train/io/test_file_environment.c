@@ -94,10 +94,10 @@ static void states_are_written_and_read_alike(void **state)
         IN_ENVIRONMENT(i, text = gsc_scaler_state_to_json(&awkward));
         assert_string_equal(text, expected);
         IN_ENVIRONMENT(i, status = gsc_scaler_state_from_json(expected, &read));
-        expect_ok(status);
+        assert_ok(status);
         assert_memory_equal(&read, &awkward, sizeof read);
         IN_ENVIRONMENT(i, status = gsc_scaler_state_from_json("{\"scale\": 0.1", &read));
-        assert_int_equal(status, GSC_ERR_VALUE);
+        assert_status(status, GSC_ERR_VALUE);
         gsc_free(text);
     }
     gsc_free(expected);
@@ -114,15 +114,15 @@ static void tensors_are_written_and_read_alike(void **state)
         gsc_safetensors *file = NULL;
         const char *path = temp_path(dir, "all.safetensors");
         IN_ENVIRONMENT(i, status = write_recorded(path));
-        expect_ok(status);
+        assert_ok(status);
         assert_files_equal(path, RECORDED("all.safetensors"));
         IN_ENVIRONMENT(i, status = gsc_safetensors_open(path, &file));
-        expect_ok(status);
+        assert_ok(status);
         assert_recorded(file);
         gsc_safetensors_close(file);
         path = write_raw(dir, header, SIZE_MAX, 2);
         IN_ENVIRONMENT(i, status = gsc_safetensors_open(path, &file));
-        expect_ok(status);
+        assert_ok(status);
         gsc_safetensors_close(file);
     }
     temp_dir_remove(dir);
@@ -139,21 +139,21 @@ static void checkpoints_are_written_and_read_alike(void **state)
     rig_create(&into, &adam, 2);
     rig_step(&saved, 0, false);
     saved.checkpoint.run = run;
-    expect_ok(gsc_checkpoint_save(expected_dir, &saved.checkpoint));
+    assert_ok(gsc_checkpoint_save(expected_dir, &saved.checkpoint));
     for (size_t i = 0; i < ENVIRONMENTS; i++) {
         gsc_status status = GSC_ERR_STATE;
         char *read = NULL;
         IN_ENVIRONMENT(i, status = gsc_checkpoint_save(dir, &saved.checkpoint));
-        expect_ok(status);
+        assert_ok(status);
         for (size_t k = 0; k < FILES; k++)
             assert_files_equal(temp_path(dir, file_names[k]), temp_path(expected_dir, file_names[k]));
         IN_ENVIRONMENT(i, status = gsc_checkpoint_load(dir, &into.checkpoint, &read));
-        expect_ok(status);
+        assert_ok(status);
         assert_true(rigs_equal(&saved, &into));
         assert_string_equal(read, run);
         gsc_free(read);
         IN_ENVIRONMENT(i, status = gsc_checkpoint_read_run(dir, &read));
-        expect_ok(status);
+        assert_ok(status);
         assert_string_equal(read, run);
         gsc_free(read);
     }

@@ -14,7 +14,7 @@ static const char text[] =
 static void assert_round_trip(void)
 {
     gsc_scaler_state state;
-    expect_ok(gsc_scaler_state_from_json(text, &state));
+    assert_ok(gsc_scaler_state_from_json(text, &state));
     assert_true(state.scale == 24576 && state.growth_factor == 2.25 && state.backoff_factor == 0.5);
     char *written = gsc_scaler_state_to_json(&state);
     assert_non_null(written);

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files written are those of the Python package, and what that writes is read. */
 #define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "safetensors_files.h"
 
 static gsc_safetensors *open_file(const char *path)
 {
     gsc_safetensors *file;
-    expect_ok(gsc_safetensors_open(path, &file));
+    assert_ok(gsc_safetensors_open(path, &file));
     return file;
 }
 
@@ -37,10 +33,10 @@ static void files_written_are_those_of_python(void **state)
     (void)state;
     char *dir = temp_dir_create();
     const char *path = temp_path(dir, "all.safetensors");
-    expect_ok(write_recorded(path));
+    assert_ok(write_recorded(path));
     assert_files_equal(path, RECORDED("all.safetensors"));
     const char *none = temp_path(dir, "none.safetensors");
-    expect_ok(gsc_safetensors_write(none, NULL, 0, NULL, 0));
+    assert_ok(gsc_safetensors_write(none, NULL, 0, NULL, 0));
     assert_files_equal(none, RECORDED("none.safetensors"));
     gsc_safetensors *file = open_file(path);
     assert_recorded(file);
@@ -107,8 +103,8 @@ static void absent_things_are_null(void **state)
     assert_null(gsc_safetensors_find(NULL, "x"));
     assert_int_equal(gsc_safetensors_metadata_count(NULL), 0);
     gsc_safetensors_close(NULL);
-    expect_error(GSC_ERR_VALUE, gsc_safetensors_open(NULL, &file), "path");
-    expect_error(GSC_ERR_VALUE, gsc_safetensors_open("x", NULL), "out");
+    assert_fails(GSC_ERR_VALUE, gsc_safetensors_open(NULL, &file), "path");
+    assert_fails(GSC_ERR_VALUE, gsc_safetensors_open("x", NULL), "out");
 }
 
 /* Strides of sizes 1 do not matter, byte_offset does. */
@@ -121,7 +117,7 @@ static void layouts_are_honoured(void **state)
     DLTensor tensor = dl_tensor(GSC_FLOAT32, f32_values, 2, shape);
     tensor.strides = strides;
     tensor.byte_offset = 2 * sizeof(float);
-    expect_ok(gsc_safetensors_write(path, &(gsc_named_tensor){"x", &tensor}, 1, NULL, 0));
+    assert_ok(gsc_safetensors_write(path, &(gsc_named_tensor){"x", &tensor}, 1, NULL, 0));
     gsc_safetensors *file = open_file(path);
     assert_memory_equal(gsc_safetensors_find(file, "x")->data, f32_values + 2, 3 * sizeof(float));
     gsc_safetensors_close(file);
@@ -141,7 +137,7 @@ static void empty_names_are_read_and_written(void **state)
     assert_string_equal(gsc_safetensors_metadata_find(file, ""), "");
     DLTensor tensor = *gsc_safetensors_find(file, "");
     const gsc_metadata metadata = gsc_safetensors_metadata(file, 0);
-    expect_ok(gsc_safetensors_write(written, &(gsc_named_tensor){"", &tensor}, 1, &metadata, 1));
+    assert_ok(gsc_safetensors_write(written, &(gsc_named_tensor){"", &tensor}, 1, &metadata, 1));
     gsc_safetensors_close(file);
     assert_files_equal(written, read);
     temp_dir_remove(dir);
@@ -152,7 +148,7 @@ static char *refusal_path;
 static void refuse(gsc_status expected, const gsc_named_tensor *tensors, size_t n, const gsc_metadata *metadata,
                    size_t m, const char *part)
 {
-    expect_error(expected, gsc_safetensors_write(refusal_path, tensors, n, metadata, m), refusal_path, part);
+    assert_fails(expected, gsc_safetensors_write(refusal_path, tensors, n, metadata, m), refusal_path, part);
     assert_int_equal(access(refusal_path, F_OK), -1);
 }
 
@@ -160,7 +156,7 @@ static void refuse_tensor(gsc_status expected, DLTensor tensor, const char *part
 {
     gsc_named_tensor named = {"odd one", &tensor};
     refuse(expected, &named, 1, NULL, 0, part);
-    assert_non_null(strstr(gsc_last_error(), "odd one"));
+    assert_message("odd one");
 }
 
 static void what_no_file_can_hold_is_refused(void **state)
@@ -185,9 +181,9 @@ static void what_no_file_can_hold_is_refused(void **state)
     refuse(GSC_ERR_VALUE, NULL, 0, metadata + 2, 1, "key is NULL");
     refuse(GSC_ERR_VALUE, NULL, 0, metadata + 3, 1, "value is NULL");
     refuse(GSC_ERR_VALUE, NULL, 0, metadata + 4, 1, "value is not UTF-8");
-    expect_error(GSC_ERR_VALUE, gsc_safetensors_write(NULL, NULL, 0, NULL, 0), "path");
-    expect_error(GSC_ERR_VALUE, gsc_safetensors_write("", NULL, 0, NULL, 0), "name of a file");
-    expect_error(GSC_ERR_VALUE, gsc_safetensors_write("x/..", NULL, 0, NULL, 0), "name of a file");
+    assert_fails(GSC_ERR_VALUE, gsc_safetensors_write(NULL, NULL, 0, NULL, 0), "path");
+    assert_fails(GSC_ERR_VALUE, gsc_safetensors_write("", NULL, 0, NULL, 0), "name of a file");
+    assert_fails(GSC_ERR_VALUE, gsc_safetensors_write("x/..", NULL, 0, NULL, 0), "name of a file");
     free(refusal_path);
     temp_dir_remove(dir);
 }

@@ -2,14 +2,10 @@
 /* The harness of all ops: walks op_list.h and puts each op through its shapes in every dtype: the result against a
  * reference in double, gradients against finite differences of that reference, every combination of wanted gradients,
  * sentinels around everything written, and the same bits for every thread count. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "expect.h"
+#include "asserts.h"
 #include "op_reference.h"
 #include "op_shapes.h"
 #include "train/ops/op_list.h"
@@ -90,7 +86,7 @@ static void init_tensor(gsc_tensor *tensor, ref_tensor *ref, gsc__kind kind, con
     int64_t shape[GSC_TENSOR_MAX_DIMS];
     int32_t ndim = parse_shape(shape_text, shape);
     size_t count;
-    expect_ok(gsc__shape_count("test", kind, ndim, shape, &count));
+    assert_ok(gsc__shape_count("test", kind, ndim, shape, &count));
     gsc__tensor_init(tensor, kind, ndim, shape, count);
     *ref = (ref_tensor){.ndim = ndim, .count = count, .v = calloc(count + 1, sizeof(double))};
     assert_non_null(ref->v);
@@ -135,12 +131,12 @@ static void set_up(op_trial *trial, int op, const op_shapes *shapes, gsc__kind k
 {
     *trial = (op_trial){.test = &op_tests[op],
                         .call = {.op = &gsc__op_table[op], .kind = cast_to, .factor = REFERENCE_FACTOR}};
-    expect_ok(gsc_tape_create(&trial->tape));
+    assert_ok(gsc_tape_create(&trial->tape));
     for (int i = 0; i < GSC_OP_INPUTS && shapes->in[i]; i++)
         add_input(trial, i, kind, shapes->in[i]);
     if (op == GSC_OP_reshape)
         trial->call.ndim = parse_shape(shapes->out, trial->call.shape);
-    expect_ok(trial->call.op->check(&trial->call));
+    assert_ok(trial->call.op->check(&trial->call));
     init_tensor(&trial->out, &trial->ref_out, trial->call.kind, shapes->out);
     assert_int_equal(trial->call.ndim, trial->out.data.ndim);
     assert_memory_equal(trial->call.shape, trial->out.shape, (size_t)trial->call.ndim * sizeof(int64_t));
@@ -181,7 +177,7 @@ static double error_allowed(const op_trial *trial, gsc__kind kind, double magnit
     return trial->test->tolerance * epsilons[kind] * fmax(1, magnitude) + finite_difference * fmax(1, magnitude);
 }
 
-static void expect_near(const op_trial *trial, const char *what, size_t i, double value, double expected,
+static void assert_near(const op_trial *trial, const char *what, size_t i, double value, double expected,
                         double allowed)
 {
     if (isnan(expected) ? isnan(value) : fabs(value - expected) <= allowed)
@@ -192,7 +188,7 @@ static void expect_near(const op_trial *trial, const char *what, size_t i, doubl
 
 static void check_forward(op_trial *trial)
 {
-    expect_ok(trial->call.op->forward(&trial->node, trial->tape));
+    assert_ok(trial->call.op->forward(&trial->node, trial->tape));
     trial->test->reference(trial->ref_in, &trial->ref_out);
     double magnitude = 0;
     for (size_t i = 0; i < trial->out.count; i++)
@@ -200,7 +196,7 @@ static void check_forward(op_trial *trial)
     for (size_t i = 0; i < trial->out.count; i++) {
         double value;
         gsc__convert(trial->out.kind, gsc__at(trial->out.kind, trial->out.data.data, i), GSC_F64, &value, 1);
-        expect_near(trial, "the result", i, value, trial->ref_out.v[i],
+        assert_near(trial, "the result", i, value, trial->ref_out.v[i],
                     error_allowed(trial, trial->out.kind, magnitude));
     }
 }
@@ -236,7 +232,7 @@ static void check_gradient(op_trial *trial, int input, const void *grad)
         double value, expected = finite_difference(trial, &trial->ref_in[input].v[i]);
         gsc__convert(x->kind, gsc__at(x->kind, grad, i), GSC_F64, &value, 1);
         double terms = (double)trial->out.count / (double)x->count; /* broadcast: so many products are summed */
-        expect_near(trial, trial->call.op->operands[input], i, value, expected,
+        assert_near(trial, trial->call.op->operands[input], i, value, expected,
                     error_allowed(trial, x->kind, fmax(fabs(expected), terms)));
     }
 }
@@ -251,7 +247,7 @@ static void run_backward(op_trial *trial, unsigned wanted, guarded grads[GSC_OP_
         grads[i] = new_guarded(gsc__tensor_bytes(&trial->in[i]));
         pointers[i] = inside(&grads[i]);
     }
-    expect_ok(trial->call.op->backward(&trial->node, trial->tape, pointers));
+    assert_ok(trial->call.op->backward(&trial->node, trial->tape, pointers));
 }
 
 static unsigned differentiable(const op_trial *trial)
@@ -292,12 +288,12 @@ static void check_thread_counts(op_trial *trial)
 {
     guarded one[GSC_OP_INPUTS] = {{NULL, 0}}, three[GSC_OP_INPUTS] = {{NULL, 0}};
     gsc_set_num_threads(1);
-    expect_ok(trial->call.op->forward(&trial->node, trial->tape));
+    assert_ok(trial->call.op->forward(&trial->node, trial->tape));
     run_backward(trial, differentiable(trial), one);
     guarded result = new_guarded(trial->out_memory.bytes);
     memcpy(result.memory, trial->out_memory.memory, result.bytes + 2 * GUARD);
     gsc_set_num_threads(3);
-    expect_ok(trial->call.op->forward(&trial->node, trial->tape));
+    assert_ok(trial->call.op->forward(&trial->node, trial->tape));
     run_backward(trial, differentiable(trial), three);
     gsc_set_num_threads(0);
     assert_memory_equal(result.memory, trial->out_memory.memory, result.bytes + 2 * GUARD);

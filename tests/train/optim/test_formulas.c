@@ -71,7 +71,7 @@ static void follow_reference(const rule_case *rule, DLDataType dtype, double tol
     groups[1].count = 1;
     groups[1].lr *= 3;
     gsc_optim *optim;
-    ok(rule->create(groups, 2, &optim));
+    assert_ok(rule->create(groups, 2, &optim));
     for (size_t step = 0; step < STEPS; step++) {
         for (size_t k = 0; k < PARAMS; k++)
             for (size_t i = 0; i < param_sizes[k]; i++) {
@@ -82,7 +82,7 @@ static void follow_reference(const rule_case *rule, DLDataType dtype, double tol
                 else
                     reference_adam(&expected[k][i], g, &groups[k / 2], rule->create == gsc_optim_create_adamw);
             }
-        ok(gsc_optim_step(optim));
+        assert_ok(gsc_optim_step(optim));
     }
     for (size_t k = 0; k < PARAMS; k++) {
         assert_int_equal(gsc_optim_get_step_count(optim, k), STEPS);
@@ -109,16 +109,16 @@ static void steps_follow_the_formulas(void **state)
 
 /* --- Numbers worked out by hand --- */
 
-static void expect_steps(create_function *create, gsc_param_group group, double grad, double first, double second)
+static void assert_steps(create_function *create, gsc_param_group group, double grad, double first, double second)
 {
     gsc_tensor *param = new_scalar(1, grad);
     group.params = &param;
     group.count = 1;
     gsc_optim *optim;
-    ok(create(&group, 1, &optim));
-    ok(gsc_optim_step(optim));
+    assert_ok(create(&group, 1, &optim));
+    assert_ok(gsc_optim_step(optim));
     assert_float_equal(get(gsc_tensor_data(param), 0), first, 1e-7);
-    ok(gsc_optim_step(optim));
+    assert_ok(gsc_optim_step(optim));
     assert_float_equal(get(gsc_tensor_data(param), 0), second, 2e-7);
     gsc_optim_free(optim);
     gsc_tensor_free(param);
@@ -128,19 +128,19 @@ static void expect_steps(create_function *create, gsc_param_group group, double 
 static void known_numbers(void **state)
 {
     (void)state;
-    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1}, 1, 0.9, 0.8);
-    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .weight_decay = 0.1}, 1, 0.89, 0.7811);
+    assert_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1}, 1, 0.9, 0.8);
+    assert_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .weight_decay = 0.1}, 1, 0.89, 0.7811);
     /* buf = 1, then 0.9 + 1 */
-    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9}, 1, 0.9, 0.71);
+    assert_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9}, 1, 0.9, 0.71);
     /* The first step is not dampened: buf = 1, then 0.9 + 0.5 */
-    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9, .dampening = 0.5}, 1, 0.9, 0.76);
+    assert_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9, .dampening = 0.5}, 1, 0.9, 0.76);
     /* 1 + 0.9 * 1, then 1 + 0.9 * 1.9 */
-    expect_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9, .nesterov = true}, 1, 0.81, 0.539);
+    assert_steps(gsc_optim_create_sgd, (gsc_param_group){.lr = 0.1, .momentum = 0.9, .nesterov = true}, 1, 0.81, 0.539);
     /* A constant gradient: m_hat / sqrt(v_hat) is 1, so each step is lr long. */
     gsc_param_group adam = gsc_param_group_default_adam(NULL, 0, 0.1);
-    expect_steps(gsc_optim_create_adam, adam, 0.5, 0.9, 0.8);
+    assert_steps(gsc_optim_create_adam, adam, 0.5, 0.9, 0.8);
     adam.weight_decay = 0.1; /* only decoupled decay shows beside a gradient of one sign */
-    expect_steps(gsc_optim_create_adamw, adam, 0.5, 0.89, 0.7811);
+    assert_steps(gsc_optim_create_adamw, adam, 0.5, 0.89, 0.7811);
 }
 
 /* section 6.1 */
@@ -169,11 +169,11 @@ static void state_is_lent(void **state)
                                  gsc_param_group_default_sgd(&params[1], 1, 0.2)};
     groups[1].momentum = 0.9;
     gsc_optim *sgd, *adam;
-    ok(gsc_optim_create_sgd(groups, 2, &sgd));
+    assert_ok(gsc_optim_create_sgd(groups, 2, &sgd));
     gsc_param_group adam_group = gsc_param_group_default_adam(params, 2, 0.1);
-    ok(gsc_optim_create_adam(&adam_group, 1, &adam));
-    ok(gsc_optim_step(sgd));
-    ok(gsc_optim_step(adam));
+    assert_ok(gsc_optim_create_adam(&adam_group, 1, &adam));
+    assert_ok(gsc_optim_step(sgd));
+    assert_ok(gsc_optim_step(adam));
 
     assert_null(gsc_optim_state(sgd, 0, "momentum_buffer"));
     assert_float_equal(get(gsc_optim_state(sgd, 1, "momentum_buffer"), 0), 2, 0);
@@ -192,7 +192,7 @@ static void state_is_lent(void **state)
     assert_int_equal(gsc_optim_group_count(sgd), 2);
     assert_int_equal(gsc_optim_param_count(sgd), 2);
     assert_float_equal(gsc_optim_get_lr(sgd, 1), 0.2, 0);
-    ok(gsc_optim_set_lr(sgd, 1, 0.5));
+    assert_ok(gsc_optim_set_lr(sgd, 1, 0.5));
     assert_float_equal(gsc_optim_get_lr(sgd, 0), 0.1, 0);
     assert_float_equal(gsc_optim_get_lr(sgd, 1), 0.5, 0);
     gsc_optim_free(sgd);
@@ -208,18 +208,18 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
     gsc_tensor *params[2] = {new_scalar(1, 0.5), new_scalar(1, 0.5)};
     gsc_param_group group = gsc_param_group_default_adam(params, 2, 0.1);
     gsc_optim *optim;
-    ok(gsc_optim_create_adam(&group, 1, &optim));
+    assert_ok(gsc_optim_create_adam(&group, 1, &optim));
     const gsc_optimizer *interface = gsc_optim_optimizer(optim);
-    ok(gsc_optim_step(optim));
+    assert_ok(gsc_optim_step(optim));
     double p = get(gsc_tensor_data(params[0]), 0), m = get(gsc_optim_state(optim, 0, "exp_avg"), 0),
            v = get(gsc_optim_state(optim, 0, "exp_avg_sq"), 0);
     gsc_tensor_zero_grad(params[0]);
     assert_null(interface->grad(interface->self, 0));
-    ok(gsc_optim_step(optim));
+    assert_ok(gsc_optim_step(optim));
     double value = 0;
     bool has_value = false;
     gsc_grad_scaling scaling = {.multiplier = 0.5};
-    ok(interface->step_scaled(interface->self, &(gsc_step_args){0}, &scaling, &value, &has_value));
+    assert_ok(interface->step_scaled(interface->self, &(gsc_step_args){0}, &scaling, &value, &has_value));
     assert_false(has_value);
     assert_true(get(gsc_tensor_data(params[0]), 0) == p);
     assert_true(get(gsc_optim_state(optim, 0, "exp_avg"), 0) == m);
@@ -228,7 +228,7 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
     assert_int_equal(gsc_optim_get_step_count(optim, 1), 3);
     gsc_optim_zero_grad(optim);
     assert_null(gsc_tensor_grad(params[1]));
-    ok(gsc_optim_step(optim));
+    assert_ok(gsc_optim_step(optim));
     assert_int_equal(gsc_optim_get_step_count(optim, 1), 3);
 
     /* From here on they step together again, each with the bias corrections of its own age. */
@@ -240,7 +240,7 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
         for (size_t i = 0; i < 4 && seen[k][i] != 0; i++)
             reference_adam(&expected[k], seen[k][i], &group, false);
     }
-    ok(gsc_optim_step(optim));
+    assert_ok(gsc_optim_step(optim));
     for (size_t k = 0; k < 2; k++)
         assert_float_equal(get(gsc_tensor_data(params[k]), 0), expected[k].p, 2e-7);
     gsc_optim_free(optim);
@@ -258,8 +258,8 @@ static void empty_parameters_and_groups_are_fine(void **state)
     add_grad(params[0]);
     add_grad(params[2]);
     gsc_optim *optim;
-    ok(gsc_optim_create_sgd(groups, 2, &optim));
-    ok(gsc_optim_step(optim));
+    assert_ok(gsc_optim_create_sgd(groups, 2, &optim));
+    assert_ok(gsc_optim_step(optim));
     assert_float_equal(get(gsc_tensor_data(params[1]), 0), 0.5, 0);
     assert_int_equal(gsc_optim_get_step_count(optim, 2), 1);
     gsc_optim_free(optim);
@@ -283,23 +283,23 @@ static void compare_scaled(const rule_case *rule, DLDataType dtype, double scale
         gsc_param_group group = rule->group;
         group.params = &both[k];
         group.count = 1;
-        ok(rule->create(&group, 1, &optims[k]));
+        assert_ok(rule->create(&group, 1, &optims[k]));
     }
     gsc_scaler_options options = gsc_scaler_options_default();
     options.init_scale = scale;
     gsc_scaler *scaler;
-    ok(gsc_scaler_create(&options, &scaler));
+    assert_ok(gsc_scaler_create(&options, &scaler));
     for (size_t step = 0; step < 5; step++) {
         for (size_t k = 0; k < 2; k++)
             for (size_t i = 0; i < COUNT; i++)
                 set(gsc_tensor_grad(both[k]), i, sample(step, 1, i) * scale);
         void *grads = copy_of(scaled, gsc_tensor_grad(scaled));
         gsc_step_result result;
-        ok(gsc_scaler_unscale(scaler, gsc_optim_optimizer(optims[0])));
-        ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optims[0]), NULL, NULL));
-        ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optims[1]), NULL, &result));
+        assert_ok(gsc_scaler_unscale(scaler, gsc_optim_optimizer(optims[0])));
+        assert_ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optims[0]), NULL, NULL));
+        assert_ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optims[1]), NULL, &result));
         assert_int_equal(result.outcome, GSC_STEPPED);
-        ok(gsc_scaler_update(scaler));
+        assert_ok(gsc_scaler_update(scaler));
         assert_memory_equal(gsc_tensor_grad(scaled)->data, grads, bytes_of(scaled, gsc_tensor_grad(scaled)));
         free(grads);
     }
@@ -330,18 +330,18 @@ static void a_nan_poisons_without_a_scaler_only(void **state)
     gsc_tensor *param = new_scalar(1, NAN);
     gsc_param_group group = gsc_param_group_default_adam(&param, 1, 0.1);
     gsc_optim *optim;
-    ok(gsc_optim_create_adam(&group, 1, &optim));
+    assert_ok(gsc_optim_create_adam(&group, 1, &optim));
     gsc_scaler *scaler;
-    ok(gsc_scaler_create(NULL, &scaler));
+    assert_ok(gsc_scaler_create(NULL, &scaler));
     gsc_step_result result;
-    ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optim), NULL, &result));
+    assert_ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optim), NULL, &result));
     assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
     assert_true(get(gsc_tensor_data(param), 0) == 1);
     assert_int_equal(gsc_optim_get_step_count(optim, 0), 0);
     gsc_overflow overflow;
     assert_int_equal(gsc_scaler_overflows(scaler, gsc_optim_optimizer(optim), &overflow, 1), 1);
     assert_string_equal(overflow.name, "w");
-    ok(gsc_optim_step(optim));
+    assert_ok(gsc_optim_step(optim));
     assert_true(isnan(get(gsc_tensor_data(param), 0)));
     gsc_scaler_destroy(scaler);
     gsc_optim_free(optim);
@@ -378,9 +378,9 @@ static void a_closure_runs_once_before_the_step_in_the_callers_environment(void 
         set(gsc_tensor_data(params[k]), 0, 1);
         set(gsc_tensor_grad(params[k]), 0, 1.0 / 3);
         gsc_param_group group = gsc_param_group_default_adam(&params[k], 1, 0.1);
-        ok(gsc_optim_create_adamw(&group, 1, &optims[k]));
+        assert_ok(gsc_optim_create_adamw(&group, 1, &optims[k]));
     }
-    ok(gsc_optim_step(optims[1]));
+    assert_ok(gsc_optim_step(optims[1]));
 
     closure_call call = {.param = params[0]};
     gsc_step_args args = {.closure = closure, .closure_ctx = &call, .clip_norm = 1e-3};
@@ -391,7 +391,7 @@ static void a_closure_runs_once_before_the_step_in_the_callers_environment(void 
     gsc_status status = interface->step(interface->self, &args, &value, &has_value);
     int after = fegetround();
     fesetround(FE_TONEAREST);
-    ok(status);
+    assert_ok(status);
     assert_int_equal(after, FE_UPWARD);
     assert_int_equal(call.calls, 1);
     assert_int_equal(call.rounding, FE_UPWARD);
@@ -416,13 +416,13 @@ static void tiny_multipliers_keep_their_precision(void **state)
         gsc_tensor *param = new_scalar(0, grad);
         gsc_param_group group = gsc_param_group_default_sgd(&param, 1, 1);
         gsc_optim *optim;
-        ok(gsc_optim_create_sgd(&group, 1, &optim));
+        assert_ok(gsc_optim_create_sgd(&group, 1, &optim));
         const gsc_optimizer *optimizer = gsc_optim_optimizer(optim);
         const gsc_step_args args = {0};
         const gsc_grad_scaling scaling = {.multiplier = multipliers[i]};
         double value = 0;
         bool has_value = false;
-        ok(optimizer->step_scaled(optimizer->self, &args, &scaling, &value, &has_value));
+        assert_ok(optimizer->step_scaled(optimizer->self, &args, &scaling, &value, &has_value));
         const double error = fabs(-get(gsc_tensor_data(param), 0) - g);
         assert_true(error <= 4 * (double)FLT_EPSILON * g);
         gsc_optim_free(optim);

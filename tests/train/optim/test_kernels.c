@@ -4,14 +4,11 @@
  * outside, gradients not at all. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "asserts.h"
 #include "gradscaler/status.h"
 #include "layouts.h"
 #include "train/optim/kernels.h"

@@ -60,7 +60,7 @@ static void bad_settings_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         gsc_param_group groups[2] = {{0}, cases[i].group};
         gsc_optim *optim = NULL;
-        expect_failure(cases[i].create(groups, 2, &optim), GSC_ERR_VALUE, cases[i].message);
+        assert_fails(GSC_ERR_VALUE, cases[i].create(groups, 2, &optim), cases[i].message);
         assert_null(optim);
     }
 }
@@ -70,36 +70,35 @@ static void bad_parameters_are_refused(void **state)
 {
     (void)state;
     gsc_tensor *w = new_param(GSC_FLOAT32, 3, "w"), *half = new_param(GSC_FLOAT16, 3, "h"), *labels;
-    ok(gsc_tensor_create(GSC_INT64, 0, NULL, &labels));
+    assert_ok(gsc_tensor_create(GSC_INT64, 0, NULL, &labels));
     gsc_tape *tape;
-    ok(gsc_tape_create(&tape));
+    assert_ok(gsc_tape_create(&tape));
     gsc_tensor *handle = gsc_tape_param(tape, w);
     gsc_optim *optim = NULL;
     gsc_param_group groups[2] = {gsc_param_group_default_sgd(&w, 1, 0.1),
                                  gsc_param_group_default_sgd((gsc_tensor *[]){half, w}, 2, 0.1)};
-    expect_failure(
-        gsc_optim_create_sgd(groups, 2, &optim), GSC_ERR_VALUE,
-        "groups[1].params[0] (\"h\") is float16; parameters must be float32 or float64: keep float32 master");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_create_sgd(groups, 2, &optim),
+                 "groups[1].params[0] (\"h\") is float16; parameters must be float32 or float64: keep float32 master");
     groups[1] = gsc_param_group_default_sgd((gsc_tensor *[]){labels}, 1, 0.1);
-    expect_failure(gsc_optim_create_sgd(groups, 2, &optim), GSC_ERR_VALUE,
-                   "groups[1].params[0] is int64; parameters must be");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_create_sgd(groups, 2, &optim),
+                 "groups[1].params[0] is int64; parameters must be");
     groups[1] = gsc_param_group_default_sgd((gsc_tensor *[]){NULL}, 1, 0.1);
-    expect_failure(gsc_optim_create_sgd(groups, 2, &optim), GSC_ERR_VALUE, "groups[1].params[0] is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_create_sgd(groups, 2, &optim), "groups[1].params[0] is NULL");
     groups[1] = gsc_param_group_default_sgd(&handle, 1, 0.1);
-    expect_failure(gsc_optim_create_sgd(groups, 2, &optim), GSC_ERR_VALUE, "groups[1].params[0] belongs to a tape");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_create_sgd(groups, 2, &optim), "groups[1].params[0] belongs to a tape");
     groups[1] = gsc_param_group_default_sgd(&w, 1, 0.1);
-    expect_failure(gsc_optim_create_sgd(groups, 2, &optim), GSC_ERR_VALUE,
-                   "groups[1].params[0] (\"w\") is groups[0].params[0] again; list each parameter once");
-    expect_failure(gsc_optim_create_sgd(groups, 0, &optim), GSC_ERR_VALUE, "n is 0");
-    expect_failure(gsc_optim_create_sgd(NULL, 1, &optim), GSC_ERR_VALUE, "groups is NULL");
-    expect_failure(gsc_optim_create_sgd(groups, 1, NULL), GSC_ERR_VALUE, "out is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_create_sgd(groups, 2, &optim),
+                 "groups[1].params[0] (\"w\") is groups[0].params[0] again; list each parameter once");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_create_sgd(groups, 0, &optim), "n is 0");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_create_sgd(NULL, 1, &optim), "groups is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_create_sgd(groups, 1, NULL), "out is NULL");
     assert_null(optim);
 
-    ok(gsc_optim_create_sgd(groups, 1, &optim));
-    expect_failure(gsc_optim_set_lr(optim, 1, 0.1), GSC_ERR_VALUE, "group is 1, but the optimizer has 1 groups");
-    expect_failure(gsc_optim_set_lr(optim, 0, NAN), GSC_ERR_VALUE, "gsc_optim_set_lr: groups[0].lr is nan");
-    expect_failure(gsc_optim_set_lr(NULL, 0, 0.1), GSC_ERR_VALUE, "optim is NULL");
-    expect_failure(gsc_optim_step(NULL), GSC_ERR_VALUE, "optim is NULL");
+    assert_ok(gsc_optim_create_sgd(groups, 1, &optim));
+    assert_fails(GSC_ERR_VALUE, gsc_optim_set_lr(optim, 1, 0.1), "group is 1, but the optimizer has 1 groups");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_set_lr(optim, 0, NAN), "gsc_optim_set_lr: groups[0].lr is nan");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_set_lr(NULL, 0, 0.1), "optim is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_step(NULL), "optim is NULL");
     assert_float_equal(gsc_optim_get_lr(optim, 0), 0.1, 0);
     assert_true(isnan(gsc_optim_get_lr(optim, 5)));
     gsc_optim_free(optim);
@@ -118,7 +117,7 @@ static void bad_steps_change_nothing(void **state)
     gsc_tensor *params[2] = {new_scalar(1, 1), new_scalar(1, 1)};
     gsc_param_group group = gsc_param_group_default_sgd(params, 2, 0.1);
     gsc_optim *optim;
-    ok(gsc_optim_create_sgd(&group, 1, &optim));
+    assert_ok(gsc_optim_create_sgd(&group, 1, &optim));
     const gsc_optimizer *interface = gsc_optim_optimizer(optim);
     double value;
     bool has_value;
@@ -126,39 +125,39 @@ static void bad_steps_change_nothing(void **state)
     gsc_step_args args = {.closure = forbidden_closure, .closure_ctx = &calls, .reserved = {1}};
     gsc_grad_scaling scaling = {.multiplier = 1};
 
-    expect_failure(interface->step(optim, &args, &value, &has_value), GSC_ERR_VALUE, "args.reserved[0]");
+    assert_fails(GSC_ERR_VALUE, interface->step(optim, &args, &value, &has_value), "args.reserved[0]");
     args.reserved[0] = 0;
-    expect_failure(interface->step_scaled(optim, &args, &scaling, &value, &has_value), GSC_ERR_STATE, "closure");
+    assert_fails(GSC_ERR_STATE, interface->step_scaled(optim, &args, &scaling, &value, &has_value), "closure");
     assert_int_equal(calls, 0);
     args.closure = NULL;
     scaling.multiplier_dev = gsc_tensor_data(params[0]);
-    expect_failure(interface->step_scaled(optim, &args, &scaling, &value, &has_value), GSC_ERR_DEVICE, "on the CPU");
+    assert_fails(GSC_ERR_DEVICE, interface->step_scaled(optim, &args, &scaling, &value, &has_value), "on the CPU");
     static const double multipliers[] = {-1, 1e39};
     for (size_t i = 0; i < 2; i++) {
         scaling = (gsc_grad_scaling){.multiplier = multipliers[i]};
-        expect_failure(interface->step_scaled(optim, &args, &scaling, &value, &has_value), GSC_ERR_VALUE,
-                       "scaling->multiplier");
+        assert_fails(GSC_ERR_VALUE, interface->step_scaled(optim, &args, &scaling, &value, &has_value),
+                     "scaling->multiplier");
     }
     scaling = (gsc_grad_scaling){.multiplier = 1, .reserved = {0, 0, 3}};
-    expect_failure(interface->step_scaled(optim, &args, &scaling, &value, &has_value), GSC_ERR_VALUE,
-                   "scaling.reserved[2]");
+    assert_fails(GSC_ERR_VALUE, interface->step_scaled(optim, &args, &scaling, &value, &has_value),
+                 "scaling.reserved[2]");
 
     DLTensor *grad = gsc_tensor_grad(params[1]), before = *grad;
     grad->dtype = GSC_FLOAT16;
-    expect_failure(gsc_optim_step(optim), GSC_ERR_VALUE, "the gradient of parameter 1 (\"w\") is float16 with ndim 1");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_step(optim), "the gradient of parameter 1 (\"w\") is float16 with ndim 1");
     *grad = before;
     grad->ndim = 0;
-    expect_failure(gsc_optim_step(optim), GSC_ERR_VALUE, "with ndim 0 and shape []; expected is a compact float32 of");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_step(optim), "with ndim 0 and shape []; expected is a compact float32 of");
     *grad = before;
     grad->data = NULL;
-    expect_failure(gsc_optim_step(optim), GSC_ERR_VALUE, "the gradient of parameter 1");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_step(optim), "the gradient of parameter 1");
     *grad = before;
     grad->shape = (int64_t[]){2};
-    expect_failure(gsc_optim_step(optim), GSC_ERR_VALUE, "shape [2]; expected is a compact float32 of shape [1]");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_step(optim), "shape [2]; expected is a compact float32 of shape [1]");
     *grad = before;
     assert_true(get(gsc_tensor_data(params[0]), 0) == 1);
     assert_int_equal(gsc_optim_get_step_count(optim, 0), 0);
-    ok(gsc_optim_step(optim));
+    assert_ok(gsc_optim_step(optim));
     assert_int_equal(gsc_optim_get_step_count(optim, 0), 1);
     gsc_optim_free(optim);
     gsc_tensor_free(params[0]);

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "expect.h"
+#include "asserts.h"
 
 enum { STEPS = 5 };
 
@@ -14,7 +14,7 @@ static void step(gsc_optim *optim, gsc_tensor *const *params, size_t begin, size
         for (size_t k = 0; k < PARAMS; k++)
             for (size_t i = 0; i < param_sizes[k]; i++)
                 set(gsc_tensor_grad(params[k]), i, sample(s, k, i));
-        expect_ok(gsc_optim_step(optim));
+        assert_ok(gsc_optim_step(optim));
     }
 }
 
@@ -28,7 +28,7 @@ static void create(const rule_case *rule, gsc_tensor **params, gsc_optim **optim
     gsc_param_group group = rule->group;
     group.params = params;
     group.count = PARAMS;
-    expect_ok(rule->create(&group, 1, optim));
+    assert_ok(rule->create(&group, 1, optim));
 }
 
 static void release(gsc_tensor **params, gsc_optim *optim)
@@ -43,7 +43,7 @@ static void copy_state(gsc_optim *from, gsc_tensor *const *from_params, gsc_opti
     for (size_t k = 0; k < PARAMS; k++) {
         const DLTensor *data = gsc_tensor_data(from_params[k]);
         memcpy(gsc_tensor_data(to_params[k])->data, data->data, bytes_of(from_params[k], data));
-        expect_ok(gsc_optim_set_step_count(to, k, gsc_optim_get_step_count(from, k)));
+        assert_ok(gsc_optim_set_step_count(to, k, gsc_optim_get_step_count(from, k)));
         const char *name;
         for (size_t s = 0; (name = gsc_optim_state_name(from, k, s)); s++)
             memcpy(gsc_optim_state(to, k, name)->data, gsc_optim_state(from, k, name)->data,
@@ -138,12 +138,12 @@ static void step_counts_out_of_range_are_refused(void **state)
     gsc_tensor *params[PARAMS];
     gsc_optim *optim;
     create(&rule_cases[6], params, &optim);
-    expect_ok(gsc_optim_set_step_count(optim, 1, most));
-    expect_error(GSC_ERR_VALUE, gsc_optim_set_step_count(optim, 1, most + 1), "parameter 1", "4611686018427387905",
+    assert_ok(gsc_optim_set_step_count(optim, 1, most));
+    assert_fails(GSC_ERR_VALUE, gsc_optim_set_step_count(optim, 1, most + 1), "parameter 1", "4611686018427387905",
                  "0 to 2^62");
-    expect_error(GSC_ERR_VALUE, gsc_optim_set_step_count(optim, 1, -1), "is -1");
-    expect_error(GSC_ERR_VALUE, gsc_optim_set_step_count(optim, PARAMS, 1), "has 3 parameters");
-    expect_error(GSC_ERR_VALUE, gsc_optim_set_step_count(NULL, 0, 1), "optim is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_set_step_count(optim, 1, -1), "is -1");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_set_step_count(optim, PARAMS, 1), "has 3 parameters");
+    assert_fails(GSC_ERR_VALUE, gsc_optim_set_step_count(NULL, 0, 1), "optim is NULL");
     assert_true(gsc_optim_get_step_count(optim, 1) == most);
     step(optim, params, 0, 1);
     assert_true(gsc_optim_get_step_count(optim, 1) == most + 1);

@@ -42,16 +42,16 @@ static void skip_one(const rule_case *rule, size_t bad_param, size_t bad_element
     group.params = params;
     group.count = PARAMS;
     gsc_optim *optim;
-    ok(rule->create(&group, 1, &optim));
-    ok(gsc_optim_step(optim)); /* so that the states are not zero */
+    assert_ok(rule->create(&group, 1, &optim));
+    assert_ok(gsc_optim_step(optim)); /* so that the states are not zero */
     out = before;
     for (size_t k = 0; k < PARAMS; k++)
         out = append_bits(optim, params[k], k, out);
     set(gsc_tensor_grad(params[bad_param]), bad_element, bad);
     gsc_scaler *scaler;
-    ok(gsc_scaler_create(NULL, &scaler));
+    assert_ok(gsc_scaler_create(NULL, &scaler));
     gsc_step_result result;
-    ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optim), &(gsc_step_args){.clip_norm = 1}, &result));
+    assert_ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optim), &(gsc_step_args){.clip_norm = 1}, &result));
     assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
     out = after;
     for (size_t k = 0; k < PARAMS; k++) {
@@ -87,17 +87,17 @@ static void compare_clipped(double scale, double tolerance)
         for (size_t i = 0; i < COUNT; i++)
             set(gsc_tensor_grad(both[k]), i, sample(2, 0, i) * scale);
         gsc_param_group group = gsc_param_group_default_sgd(&both[k], 1, 1);
-        ok(gsc_optim_create_sgd(&group, 1, &optims[k]));
+        assert_ok(gsc_optim_create_sgd(&group, 1, &optims[k]));
     }
     gsc_scaler_options options = gsc_scaler_options_default();
     options.init_scale = scale;
     gsc_scaler *scaler;
-    ok(gsc_scaler_create(&options, &scaler));
+    assert_ok(gsc_scaler_create(&options, &scaler));
     const gsc_step_args args = {.clip_norm = 0.7};
     gsc_step_result results[2];
-    ok(gsc_scaler_unscale(scaler, gsc_optim_optimizer(optims[0])));
+    assert_ok(gsc_scaler_unscale(scaler, gsc_optim_optimizer(optims[0])));
     for (size_t k = 0; k < 2; k++) {
-        ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optims[k]), &args, &results[k]));
+        assert_ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optims[k]), &args, &results[k]));
         assert_int_equal(results[k].outcome, GSC_STEPPED);
     }
     assert_true(results[0].grad_norm == results[1].grad_norm);
@@ -153,12 +153,12 @@ static host_calls step_through_host(size_t elements, size_t count)
     }
     gsc_param_group group = gsc_param_group_default_sgd(params, count, 1);
     gsc_optim *optim;
-    ok(gsc_optim_create_sgd(&group, 1, &optim));
+    assert_ok(gsc_optim_create_sgd(&group, 1, &optim));
     host_calls calls = {0};
     gsc_set_parallel_for(host_loop, &calls);
     gsc_status status = gsc_optim_step(optim);
     gsc_set_parallel_for(NULL, NULL);
-    ok(status);
+    assert_ok(status);
     for (size_t k = 0; k < count; k++) {
         for (size_t i = 0; i < elements / count; i++)
             assert_true(get(gsc_tensor_data(params[k]), i) == -1);
@@ -200,12 +200,12 @@ static void train_many(create_function *create, gsc_param_group group, int threa
     group.params = params;
     group.count = MANY;
     gsc_optim *optim;
-    ok(create(&group, 1, &optim));
+    assert_ok(create(&group, 1, &optim));
     for (size_t step = 0; step < 3; step++) {
         for (size_t k = 0; k < MANY; k++)
             for (size_t i = 0; i < gsc_tensor_count(params[k]); i++)
                 set(gsc_tensor_grad(params[k]), i, sample(step, k, i));
-        ok(gsc_optim_step(optim));
+        assert_ok(gsc_optim_step(optim));
     }
     gsc_set_num_threads(0);
     for (size_t k = 0; k < MANY; k++) {

@@ -4,7 +4,7 @@
 
 #include "tape_rig.h"
 
-static void expect_dtype(gsc_tensor *tensor, DLDataType dtype)
+static void assert_dtype(gsc_tensor *tensor, DLDataType dtype)
 {
     if (!tensor)
         fail_msg("an op failed: %s", gsc_last_error());
@@ -13,8 +13,8 @@ static void expect_dtype(gsc_tensor *tensor, DLDataType dtype)
         fail_msg("dtype is (%d, %d), expected (%d, %d)", found.code, found.bits, dtype.code, dtype.bits);
 }
 
-static void begin(DLDataType dtype) { expect_ok(gsc_autocast_begin(dtype, true)); }
-static void end(void) { expect_ok(gsc_autocast_end()); }
+static void begin(DLDataType dtype) { assert_ok(gsc_autocast_begin(dtype, true)); }
+static void end(void) { assert_ok(gsc_autocast_end()); }
 
 static void regions_nest_and_can_be_off_inside_on(void **state)
 {
@@ -26,7 +26,7 @@ static void regions_nest_and_can_be_off_inside_on(void **state)
     assert_true(gsc_autocast_enabled(&dtype) && dtype_is(dtype, GSC_FLOAT16));
     begin(GSC_BFLOAT16);
     assert_true(gsc_autocast_enabled(&dtype) && dtype_is(dtype, GSC_BFLOAT16));
-    expect_ok(gsc_autocast_begin(GSC_FLOAT64, false)); /* dtype is not read */
+    assert_ok(gsc_autocast_begin(GSC_FLOAT64, false)); /* dtype is not read */
     assert_false(gsc_autocast_enabled(NULL));
     end();
     assert_true(gsc_autocast_enabled(&dtype) && dtype_is(dtype, GSC_BFLOAT16));
@@ -39,15 +39,15 @@ static void regions_nest_and_can_be_off_inside_on(void **state)
 static void wrong_calls_are_refused(void **state)
 {
     (void)state;
-    expect_error(GSC_ERR_STATE, gsc_autocast_end(), "no region");
-    expect_error(GSC_ERR_VALUE, gsc_autocast_begin(GSC_FLOAT32, true), "float32, 1 lane", "GSC_FLOAT16");
+    assert_fails(GSC_ERR_STATE, gsc_autocast_end(), "no region");
+    assert_fails(GSC_ERR_VALUE, gsc_autocast_begin(GSC_FLOAT32, true), "float32, 1 lane", "GSC_FLOAT16");
     assert_false(gsc_autocast_enabled(NULL));
     for (int i = 0; i < 64; i++)
         begin(GSC_FLOAT16);
-    expect_error(GSC_ERR_STATE, gsc_autocast_begin(GSC_FLOAT16, true), "64");
+    assert_fails(GSC_ERR_STATE, gsc_autocast_begin(GSC_FLOAT16, true), "64");
     for (int i = 0; i < 64; i++)
         end();
-    expect_error(GSC_ERR_STATE, gsc_autocast_end(), "no region");
+    assert_fails(GSC_ERR_STATE, gsc_autocast_end(), "no region");
 }
 
 static void *look_from_other_thread(void *enabled)
@@ -77,23 +77,23 @@ static void check_policies(DLDataType dtype)
     gsc_tensor *labels = new_labels(tape, 2, (int64_t[]){0, 1});
     begin(dtype);
     gsc_tensor *half = gsc_matmul(x, x);
-    expect_dtype(half, dtype);
-    expect_dtype(gsc_linear(x, x, bias), dtype);
-    expect_dtype(gsc_linear(half, x, NULL), dtype);
-    expect_dtype(gsc_add(half, half), dtype);
-    expect_dtype(gsc_add(half, x), GSC_FLOAT32);
-    expect_dtype(gsc_mul(x, half), GSC_FLOAT32);
-    expect_dtype(gsc_relu(half), dtype);
-    expect_dtype(gsc_relu(x), GSC_FLOAT32);
-    expect_dtype(gsc_tanh(half), dtype);
-    expect_dtype(gsc_reshape(half, SHAPE(4)), dtype);
-    expect_dtype(gsc_sum(half), GSC_FLOAT32);
-    expect_dtype(gsc_mean(half), GSC_FLOAT32);
-    expect_dtype(gsc_mse_loss(half, x), GSC_FLOAT32);
-    expect_dtype(gsc_cross_entropy_loss(half, labels), GSC_FLOAT32);
-    expect_dtype(gsc_cast(half, GSC_FLOAT32), GSC_FLOAT32);
+    assert_dtype(half, dtype);
+    assert_dtype(gsc_linear(x, x, bias), dtype);
+    assert_dtype(gsc_linear(half, x, NULL), dtype);
+    assert_dtype(gsc_add(half, half), dtype);
+    assert_dtype(gsc_add(half, x), GSC_FLOAT32);
+    assert_dtype(gsc_mul(x, half), GSC_FLOAT32);
+    assert_dtype(gsc_relu(half), dtype);
+    assert_dtype(gsc_relu(x), GSC_FLOAT32);
+    assert_dtype(gsc_tanh(half), dtype);
+    assert_dtype(gsc_reshape(half, SHAPE(4)), dtype);
+    assert_dtype(gsc_sum(half), GSC_FLOAT32);
+    assert_dtype(gsc_mean(half), GSC_FLOAT32);
+    assert_dtype(gsc_mse_loss(half, x), GSC_FLOAT32);
+    assert_dtype(gsc_cross_entropy_loss(half, labels), GSC_FLOAT32);
+    assert_dtype(gsc_cast(half, GSC_FLOAT32), GSC_FLOAT32);
     end();
-    expect_dtype(gsc_sum(half), dtype); /* outside, dtypes stay */
+    assert_dtype(gsc_sum(half), dtype); /* outside, dtypes stay */
     gsc_tape_free(tape);
 }
 
@@ -111,12 +111,12 @@ static void an_inner_region_that_is_off_casts_nothing(void **state)
     gsc_tensor *x = new_input(tape, GSC_FLOAT32, SHAPE(2, 2), NULL);
     begin(GSC_FLOAT16);
     gsc_tensor *half = gsc_matmul(x, x);
-    expect_ok(gsc_autocast_begin(GSC_FLOAT16, false));
-    expect_dtype(gsc_matmul(x, x), GSC_FLOAT32);
-    expect_dtype(gsc_mean(half), GSC_FLOAT16);
-    expect_null(gsc_matmul(half, x), "gsc_matmul", "a is float16", "b is float32");
+    assert_ok(gsc_autocast_begin(GSC_FLOAT16, false));
+    assert_dtype(gsc_matmul(x, x), GSC_FLOAT32);
+    assert_dtype(gsc_mean(half), GSC_FLOAT16);
+    assert_op_fails(gsc_matmul(half, x), "gsc_matmul", "a is float16", "b is float32");
     end();
-    expect_dtype(gsc_matmul(half, x), GSC_FLOAT16);
+    assert_dtype(gsc_matmul(half, x), GSC_FLOAT16);
     end();
     gsc_tape_free(tape);
 }
@@ -128,11 +128,11 @@ static void float64_and_int64_are_never_cast(void **state)
     gsc_tensor *x = new_input(tape, GSC_FLOAT64, SHAPE(2, 2), VALUES(1, 2, 3, 4));
     gsc_tensor *labels = new_labels(tape, 2, (int64_t[]){0, 1});
     begin(GSC_FLOAT16);
-    expect_dtype(gsc_matmul(x, x), GSC_FLOAT64);
-    expect_dtype(gsc_linear(x, x, NULL), GSC_FLOAT64);
-    expect_dtype(gsc_sum(x), GSC_FLOAT64);
-    expect_dtype(gsc_cross_entropy_loss(x, labels), GSC_FLOAT64);
-    expect_dtype(gsc_reshape(labels, SHAPE(2, 1)), GSC_INT64);
+    assert_dtype(gsc_matmul(x, x), GSC_FLOAT64);
+    assert_dtype(gsc_linear(x, x, NULL), GSC_FLOAT64);
+    assert_dtype(gsc_sum(x), GSC_FLOAT64);
+    assert_dtype(gsc_cross_entropy_loss(x, labels), GSC_FLOAT64);
+    assert_dtype(gsc_reshape(labels, SHAPE(2, 1)), GSC_INT64);
     end();
     gsc_tape_free(tape);
 }
@@ -146,10 +146,10 @@ static void mixed_dtypes_give_the_widest(void **state)
     gsc_tensor *bf16 = new_input(tape, GSC_BFLOAT16, SHAPE(1), VALUES(0.1));
     gsc_tensor *f32 = new_input(tape, GSC_FLOAT32, SHAPE(1), VALUES(0.1));
     gsc_tensor *f64 = new_input(tape, GSC_FLOAT64, SHAPE(1), VALUES(0.1));
-    expect_dtype(gsc_add(f16, bf16), GSC_FLOAT32);
-    expect_dtype(gsc_add(f16, f32), GSC_FLOAT32);
-    expect_dtype(gsc_mul(f32, f64), GSC_FLOAT64);
-    expect_dtype(gsc_mul(f64, bf16), GSC_FLOAT64);
+    assert_dtype(gsc_add(f16, bf16), GSC_FLOAT32);
+    assert_dtype(gsc_add(f16, f32), GSC_FLOAT32);
+    assert_dtype(gsc_mul(f32, f64), GSC_FLOAT64);
+    assert_dtype(gsc_mul(f64, bf16), GSC_FLOAT64);
     assert_true(element(gsc_add(f16, bf16), 0) == (float)(element(f16, 0) + element(bf16, 0)));
     gsc_tape_free(tape);
 }
@@ -164,7 +164,7 @@ static void gradients_of_float32_parameters_are_float32(void **state)
     gsc_tensor *y = gsc_linear(x, weight, NULL);
     gsc_tensor *loss = gsc_sum(y);
     end();
-    expect_ok(gsc_tape_backward(tape, loss));
+    assert_ok(gsc_tape_backward(tape, loss));
     assert_true(dtype_is(gsc_tensor_grad(weight)->dtype, GSC_FLOAT32));
     assert_true(dtype_is(gsc_tensor_grad(y)->dtype, GSC_FLOAT16));
     assert_true(grad_element(weight, 0) == from_fp16(to_fp16(0.2)));
@@ -197,7 +197,7 @@ static void a_parameter_is_cast_once_per_region(void **state)
     assert_true(gsc_tensor_item(second) == 6);
     assert_true(gsc_tensor_item(other_dtype) == 15);
     assert_true(gsc_tensor_item(next_region) == 15);
-    expect_ok(gsc_tape_backward(tape, gsc_sum(gsc_add(first, second))));
+    assert_ok(gsc_tape_backward(tape, gsc_sum(gsc_add(first, second))));
     assert_true(grad_element(weight, 0) == 6);
     gsc_tensor_free(weight);
     gsc_tape_free(tape);
@@ -208,14 +208,14 @@ static void test_a_cast_does_not_outlive_its_parameter(void **state)
 {
     (void)state;
     gsc_tape *tape = new_tape();
-    expect_ok(gsc_autocast_begin(GSC_BFLOAT16, true));
+    assert_ok(gsc_autocast_begin(GSC_BFLOAT16, true));
     for (int i = 1; i <= 8; i++) {
         gsc_tensor *p = new_parameter(GSC_FLOAT32, SHAPE(1, 1), VALUES(i));
         gsc_tensor *x = new_input(tape, GSC_FLOAT32, SHAPE(1, 1), VALUES(1));
         assert_true(gsc_tensor_item(gsc_matmul(x, p)) == i);
         gsc_tensor_free(p);
     }
-    expect_ok(gsc_autocast_end());
+    assert_ok(gsc_autocast_end());
     gsc_tape_free(tape);
 }
 

@@ -55,14 +55,14 @@ static void bad_tensors_are_refused(void **state)
     (void)state;
     gsc_tensor *out = NULL;
     const DLDataType int32 = {kDLInt, 32, 1}, pairs = {kDLFloat, 32, 2};
-    expect_error(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, 0, NULL, NULL), "out is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_tensor_create(int32, 0, NULL, &out), "dtype is int32, 1 lane", "float32");
-    expect_error(GSC_ERR_VALUE, gsc_tensor_create(pairs, 0, NULL, &out), "float32, 2 lanes");
-    expect_error(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, -1, NULL, &out), "ndim is -1", "0 to 8");
-    expect_error(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1), &out), "ndim is 9");
-    expect_error(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, 1, NULL, &out), "shape is NULL");
-    expect_error(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, SHAPE(2, -3), &out), "shape[1] is -3");
-    expect_error(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, SHAPE(INT64_MAX, 3), &out), "[9223372036854775807, 3]");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, 0, NULL, NULL), "out is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(int32, 0, NULL, &out), "dtype is int32, 1 lane", "float32");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(pairs, 0, NULL, &out), "float32, 2 lanes");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, -1, NULL, &out), "ndim is -1", "0 to 8");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1), &out), "ndim is 9");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, 1, NULL, &out), "shape is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, SHAPE(2, -3), &out), "shape[1] is -3");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, SHAPE(INT64_MAX, 3), &out), "[9223372036854775807, 3]");
     assert_null(out);
 }
 
@@ -72,7 +72,7 @@ static void memory_that_is_not_there_is_reported(void **state)
     if (SANITIZED)
         skip(); /* sanitizers end the process instead of returning NULL */
     gsc_tensor *out = NULL;
-    expect_error(GSC_ERR_MEMORY, gsc_tensor_create(GSC_FLOAT64, SHAPE(INT64_C(1) << 56), &out), "float64",
+    assert_fails(GSC_ERR_MEMORY, gsc_tensor_create(GSC_FLOAT64, SHAPE(INT64_C(1) << 56), &out), "float64",
                  "[72057594037927936]");
     assert_null(out);
 }
@@ -97,7 +97,7 @@ static void item_of_no_or_many_elements_is_nan(void **state)
     (void)state;
     gsc_tensor *pair = new_tensor(GSC_FLOAT32, SHAPE(2), NULL);
     assert_true(isnan(gsc_tensor_item(pair)));
-    assert_non_null(strstr(gsc_last_error(), "[2]"));
+    assert_message("[2]");
     gsc_fail(GSC_ERR_VALUE, "why the chain failed");
     assert_true(isnan(gsc_tensor_item(NULL)));
     assert_string_equal(gsc_last_error(), "why the chain failed");
@@ -109,14 +109,14 @@ static void names_are_copied(void **state)
     (void)state;
     gsc_tensor *tensor = new_tensor(GSC_FLOAT32, 0, NULL, NULL);
     char name[] = "weight";
-    expect_ok(gsc_tensor_set_name(tensor, name));
+    assert_ok(gsc_tensor_set_name(tensor, name));
     name[0] = 'h';
     assert_string_equal(gsc_tensor_get_name(tensor), "weight");
-    expect_ok(gsc_tensor_set_name(tensor, gsc_tensor_get_name(tensor)));
+    assert_ok(gsc_tensor_set_name(tensor, gsc_tensor_get_name(tensor)));
     assert_string_equal(gsc_tensor_get_name(tensor), "weight");
-    expect_ok(gsc_tensor_set_name(tensor, NULL));
+    assert_ok(gsc_tensor_set_name(tensor, NULL));
     assert_null(gsc_tensor_get_name(tensor));
-    expect_error(GSC_ERR_VALUE, gsc_tensor_set_name(NULL, "x"), "tensor is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_set_name(NULL, "x"), "tensor is NULL");
     gsc_tensor_free(tensor);
 }
 
@@ -124,15 +124,15 @@ static void requires_grad_is_for_floating_point_leaves(void **state)
 {
     (void)state;
     gsc_tensor *labels = new_tensor(GSC_INT64, SHAPE(3), NULL);
-    expect_error(GSC_ERR_VALUE, gsc_tensor_set_requires_grad(labels, true), "int64");
-    expect_ok(gsc_tensor_set_requires_grad(labels, false));
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_set_requires_grad(labels, true), "int64");
+    assert_ok(gsc_tensor_set_requires_grad(labels, false));
     gsc_tensor_free(labels);
-    expect_error(GSC_ERR_VALUE, gsc_tensor_set_requires_grad(NULL, true), "tensor is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_set_requires_grad(NULL, true), "tensor is NULL");
     gsc_tensor *param = new_parameter(GSC_FLOAT32, SHAPE(2), NULL);
     gsc_tape *tape = new_tape();
     gsc_tensor *sum = gsc_sum(gsc_tape_param(tape, param));
     assert_true(gsc_tensor_get_requires_grad(sum));
-    expect_error(GSC_ERR_VALUE, gsc_tensor_set_requires_grad(sum, false), "result of an op");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_set_requires_grad(sum, false), "result of an op");
     gsc_tape_free(tape);
     gsc_tensor_free(param);
 }
@@ -142,7 +142,7 @@ static void zero_grad_makes_the_gradient_absent(void **state)
     (void)state;
     gsc_tensor *param = new_parameter(GSC_FLOAT32, SHAPE(2), NULL);
     gsc_tape *tape = new_tape();
-    expect_ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
+    assert_ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
     const DLTensor *grad = gsc_tensor_grad(param);
     assert_non_null(grad);
     assert_true(dtype_is(grad->dtype, GSC_FLOAT32));
@@ -151,7 +151,7 @@ static void zero_grad_makes_the_gradient_absent(void **state)
     gsc_tensor_zero_grad(param);
     assert_null(gsc_tensor_grad(param));
     gsc_tape_clear(tape);
-    expect_ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
+    assert_ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
     assert_true(grad_element(param, 0) == 1); /* and not 2 */
     gsc_tape_free(tape);
     gsc_tensor_free(param);
