@@ -10,4 +10,14 @@
 /* How often this thread has set a message: tells whether a callback has left one. */
 uint64_t gsc__message_count(void);
 
+/* What the caller can do about a failure, in the words of C; or in those of Python, where the library is compiled into
+ * Python's extension. (The extension translates the name of the function that failed, at the message's beginning.) */
+#ifdef GSC_FOR_PYTHON
+#define GSC_WORDS(c, python) python
+#else
+#define GSC_WORDS(c, python) c
+#endif
+#define GSC_WORDS_UPDATE GSC_WORDS("gsc_scaler_update", "update")
+#define GSC_WORDS_UPDATE_TO GSC_WORDS("gsc_scaler_update_to", "update(new_scale)")
+
 #endif

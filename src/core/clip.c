@@ -55,8 +55,7 @@ gsc_status gsc__do_clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, doub
     }
     if (record->comm_failed)
         return gsc_fail(GSC_ERR_COMM,
-                        "%s: the ranks could not agree on these gradients; call gsc_scaler_update_to on "
-                        "every rank",
+                        "%s: the ranks could not agree on these gradients; call " GSC_WORDS_UPDATE_TO " on every rank",
                         caller);
     return gsc__clip_unscaled(scaler, optimizer, max_norm, p, caller, norm);
 }

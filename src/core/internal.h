@@ -7,6 +7,7 @@
 #define GSC_CORE_INTERNAL_H
 
 #include "base/fpenv.h"
+#include "base/message.h"
 #include "base/reserved.h"
 #include "base/try.h"
 #include "gradients/norm.h"

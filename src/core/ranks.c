@@ -44,15 +44,17 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__verdict *verdict)
         return collective_failed(failure);
     if (values[FAILED] > 0.0f) {
         scaler->pending.comm_failed = true;
-        return gsc_fail(GSC_ERR_COMM, "another rank refused its gradients; see its message, then call "
-                                      "gsc_scaler_update_to on every rank");
+        return gsc_fail(GSC_ERR_COMM,
+                        "another rank refused its gradients; see its message, then call " GSC_WORDS_UPDATE_TO
+                        " on every rank");
     }
     if (values[SCALE] != -values[MINUS_SCALE]) {
         scaler->pending.comm_failed = true;
-        return gsc_fail(GSC_ERR_COMM,
-                        "the ranks' scales differ: here %.9g, over all ranks from %.9g to %.9g; call "
-                        "gsc_scaler_update_to with one value on every rank",
-                        (double)scaler->scale, -(double)values[MINUS_SCALE], (double)values[SCALE]);
+        return gsc_fail(
+            GSC_ERR_COMM,
+            "the ranks' scales differ: here %.9g, over all ranks from %.9g to %.9g; call " GSC_WORDS_UPDATE_TO
+            " with one value on every rank",
+            (double)scaler->scale, -(double)values[MINUS_SCALE], (double)values[SCALE]);
     }
     verdict->found_inf = values[FOUND_INF] > 0.0f;
     verdict->checked = values[CHECKED] > 0.0f;

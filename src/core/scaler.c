@@ -19,8 +19,9 @@ static gsc_status check_scaler(const gsc_scaler *scaler, const char *caller)
         return null_argument(caller, "scaler");
     if (scaler->closed)
         return gsc_fail(GSC_ERR_STATE,
-                        "%s: called from a callback of the same scaler; only functions that take it const "
-                        "may be",
+                        "%s: called from a callback of the same scaler; only " GSC_WORDS(
+                            "functions that take it const may be",
+                            "those that change nothing may be, such as get_scale and outcome"),
                         caller);
     return GSC_OK;
 }

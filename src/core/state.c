@@ -112,8 +112,8 @@ gsc_status gsc__do_load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
     if (!enabled)
         return GSC_OK;
     if (!gsc__records_all_ready(scaler))
-        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_load_state_dict: an iteration is under way; load after "
-                                       "gsc_scaler_update");
+        return gsc_fail(GSC_ERR_STATE,
+                        "gsc_scaler_load_state_dict: an iteration is under way; load after " GSC_WORDS_UPDATE);
     adopt(scaler, &state);
     return GSC_OK;
 }

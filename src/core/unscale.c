@@ -15,19 +15,20 @@ gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *opt
         if (!record || !record->comm_failed)
             return GSC_OK;
         /* The other ranks have gone on without it: it would wait for them in vain. */
-        return gsc_fail(GSC_ERR_COMM,
-                        "%s: this rank refused this optimizer's gradients, and the others know; call "
-                        "gsc_scaler_update_to on every rank",
-                        caller);
+        return gsc_fail(
+            GSC_ERR_COMM,
+            "%s: this rank refused this optimizer's gradients, and the others know; call " GSC_WORDS_UPDATE_TO
+            " on every rank",
+            caller);
     case GSC_STAGE_UNSCALED:
         return gsc_fail(GSC_ERR_STATE,
                         "%s: this optimizer's gradients are already unscaled since the last update; unscale once per "
-                        "iteration, and call gsc_scaler_update at its end",
+                        "iteration, and call " GSC_WORDS_UPDATE " at its end",
                         caller);
     case GSC_STAGE_STEPPED: break;
     }
     return gsc_fail(GSC_ERR_STATE,
-                    "%s: this optimizer has already stepped since the last update; call gsc_scaler_update", caller);
+                    "%s: this optimizer has already stepped since the last update; call " GSC_WORDS_UPDATE, caller);
 }
 
 static gsc__check_result sweep(gsc_scaler *scaler, const gsc__exam *exam)

@@ -84,8 +84,9 @@ static gsc_status diverged(const gsc_scaler *scaler, const char *culprits)
 gsc_status gsc__do_update(gsc_scaler *scaler)
 {
     if (!scaler->pending.recorded && !scaler->pending.comm_failed)
-        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; unscale, record, "
-                                       "step or skip an optimizer first");
+        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; " GSC_WORDS(
+                                           "unscale, record, step or skip an optimizer first",
+                                           "call unscale_, step or skip with an optimizer first"));
     scale_change change = {false, false, false};
     bool counts = !scaler->pending.comm_failed;
     bool overflow = counts && scaler->pending.overflow;

@@ -59,7 +59,8 @@ static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, co
     if (*kind == GSC_F16 && !rules->allow_fp16)
         return refuse(subject, GSC_ERR_VALUE,
                       "is float16; keep the parameters (and so their gradients) in float32 and run only the "
-                      "forward pass in float16, or set allow_fp16_grads");
+                      "forward pass in float16, or " GSC_WORDS("set allow_fp16_grads",
+                                                               "create the scaler with allow_fp16_grads=True"));
     return GSC_OK;
 }
 

@@ -2,8 +2,11 @@
 /* errors.c: exception classes, and messages in Python's words. */
 #include "errors.h"
 
-#include <stdlib.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/message.h"
 
 /* Named as Python's own classes are, so that GSC_STATUSES can name either kind. GSC_OK has none. */
 static PyObject *PyExc_DeviceError, *PyExc_CommError, *PyExc_DivergedError, *const PyExc_None;
@@ -38,70 +41,26 @@ PyObject *exception_for_status(gsc_status status)
     return PyExc_RuntimeError;
 }
 
-/* The core's words and Python's. Of those that fit, the first counts. */
+/* Functions whose Python names are not their C names without gsc_scaler_ or gsc_. */
 static const struct {
     const char *core, *python;
-} words[] = {
-    {"only functions that take it const may be",
-     "only those that change nothing may be, such as get_scale and outcome"},
-    {"; without a backend only {kDLCPU, 0} is", "; only memory of the CPU is, {type 1, id 0}"},
-    {"unscale, record, step or skip an optimizer first", "call unscale_, step or skip with an optimizer first"},
-    {"or set allow_fp16_grads", "or create the scaler with allow_fp16_grads=True"},
+} names[] = {
     {"gsc_scaler_create", "GradScaler"},
     {"gsc_scaler_unscale", "unscale_"},
     {"gsc_scaler_clip_grad_norm", "clip_grad_norm_"},
     {"gsc_scaler_update_to", "update(new_scale)"},
     {"gsc_clip_grad_norm", "clip_grad_norm_"},
     {"gsc_clip_grad_value", "clip_grad_value_"},
-    {"gsc_scaler_", ""},
-    {"gsc_", ""},
 };
 
-/* Appends to a text of which *used bytes are; leaves out what does not fit. */
-static void append(char *text, size_t size, size_t *used, const char *more, size_t length)
+static const char *python_name(const char *function)
 {
-    if (length > size - *used)
-        length = size - *used;
-    memcpy(text + *used, more, length);
-    *used += length;
+    static const char scaler[] = "gsc_scaler_", library[] = "gsc_";
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(function, names[i].core) == 0)
+            return names[i].python;
+    return function + strlen(strncmp(function, scaler, strlen(scaler)) == 0 ? scaler : library);
 }
-
-/* The message in Python's words, but for the names of gradients: the core has quotes around these and nothing else,
- * and between them no words of its own. A name that it has cut has no second quote. */
-static PyObject *translate(const char *message)
-{
-    const char *first = strchr(message, '"'), *last = strrchr(message, '"');
-    char text[1024];
-    size_t used = 0;
-    while (*message) {
-        if (message == first && last > first) {
-            append(text, sizeof text, &used, first, (size_t)(last - first));
-            message = last;
-        }
-        size_t w = 0;
-        while (w < sizeof words / sizeof *words && strncmp(message, words[w].core, strlen(words[w].core)) != 0)
-            w++;
-        if (w < sizeof words / sizeof *words) {
-            append(text, sizeof text, &used, words[w].python, strlen(words[w].python));
-            message += strlen(words[w].core);
-        } else {
-            append(text, sizeof text, &used, message++, 1);
-        }
-    }
-    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)used, "replace"); /* the core may have cut a name in two */
-}
-
-/* Raises with a message that it takes over; NULL: an exception is set already. */
-static PyObject *raise_message(gsc_status status, PyObject *message)
-{
-    if (message) {
-        PyErr_SetObject(exception_for_status(status), message);
-        Py_DECREF(message);
-    }
-    return NULL;
-}
-
-PyObject *raise_status(gsc_status status) { return raise_message(status, translate(gsc_last_error())); }
 
 /* ` ("weight")`, or an empty string where the gradient has no name; NULL with a Python exception. */
 static PyObject *describe_name(size_t index, PyObject *name)
@@ -128,27 +87,25 @@ PyObject *describe_gradient(size_t index, PyObject *name)
 
 PyObject *raise_status_named(gsc_status status, PyObject *name)
 {
-    static const char place[] = ": gradient ";
-    char head[512]; /* a copy: name() may use the core, which then has another last message */
-    strncpy(head, gsc_last_error(), sizeof head - 1);
-    head[sizeof head - 1] = '\0';
-    char *found = strstr(head, place);
-    if (!found)
-        return raise_message(status, translate(head));
-    char *tail;
-    unsigned long long index = strtoull(found + strlen(place), &tail, 10);
-    PyObject *gradient = describe_gradient((size_t)index, name), *message = NULL;
-    if (gradient) {
-        *found = '\0';
-        PyObject *before = translate(head), *after = translate(tail);
-        if (before && after)
-            message = PyUnicode_FromFormat("%U: %U%U", before, gradient, after);
-        Py_XDECREF(before);
-        Py_XDECREF(after);
-        Py_DECREF(gradient);
-    }
-    return raise_message(status, message);
+    char text[GSC_MESSAGE_SIZE]; /* a copy: name() may use the core, which then has another last message */
+    memcpy(text, gsc_last_error(), sizeof text);
+    char *colon = strncmp(text, "gsc_", strlen("gsc_")) == 0 ? strstr(text, ": ") : NULL;
+    const char *rest = colon ? colon + strlen(": ") : text;
+    size_t index;
+    int length = 0; /* of the gradient at the beginning of the rest */
+    bool unnamed = name != Py_None && sscanf(rest, "gradient %zu%n", &index, &length) == 1;
+    PyObject *gradient = unnamed ? describe_gradient(index, name) : PyUnicode_FromString("");
+    if (!gradient)
+        return NULL;
+    if (colon)
+        *colon = '\0';
+    PyErr_Format(exception_for_status(status), "%s%s%U%s", colon ? python_name(text) : "", colon ? ": " : "", gradient,
+                 rest + length);
+    Py_DECREF(gradient);
+    return NULL;
 }
+
+PyObject *raise_status(gsc_status status) { return raise_status_named(status, Py_None); }
 
 int raise_from(PyObject *exception, PyObject *message)
 {
