@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder of a new run outlasts a power failure: the folder above it, which has its name, is synced. What others do
- * to a folder while a run goes on is told, and what they keep in one is not written over. */
+/* The folder of a new run survives a power failure, since its parent is synced. Changes by others to the folder of a
+ * running run are reported, and their files are not replaced. */
 #define _DEFAULT_SOURCE /* syscall */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
@@ -15,10 +15,10 @@
 #include "train/metrics.h"
 #include "train/output.h"
 
-/* The program's definition takes the place of the C library's. */
+/* This definition replaces the C library's. */
 static struct {
     struct stat watched; /* the folder whose syncs count */
-    int syncs, error;    /* errno of each of them; 0: they succeed */
+    int syncs, error;    /* error: their errno; 0: they succeed */
 } disk;
 
 __attribute__((visibility("default"))) int fsync(int descriptor)
@@ -45,7 +45,7 @@ static void create(const char *path)
     output_close(&out);
 }
 
-static void a_folder_that_is_made_is_synced_into_the_one_above(void **state)
+static void the_parent_of_a_new_folder_is_synced(void **state)
 {
     (void)state;
     char *above = temp_dir_create(), before[1024];
@@ -58,7 +58,7 @@ static void a_folder_that_is_made_is_synced_into_the_one_above(void **state)
         watch(".", 0);
         create(paths[i]);
         assert_int_equal(disk.syncs, 1);
-        create(paths[i]); /* is there already */
+        create(paths[i]); /* exists already */
         assert_int_equal(disk.syncs, 1);
     }
     watch("inner", 0);
@@ -73,8 +73,8 @@ static void a_folder_that_is_made_is_synced_into_the_one_above(void **state)
     temp_dir_remove(above);
 }
 
-/* Some file systems sync no folders and say EINVAL. */
-static void a_sync_that_fails_is_told(void **state)
+/* Some file systems cannot sync folders: EINVAL. */
+static void a_failed_sync_is_reported(void **state)
 {
     (void)state;
     char *above = temp_dir_create();
@@ -89,7 +89,7 @@ static void a_sync_that_fails_is_told(void **state)
     temp_dir_remove(above);
 }
 
-static void metrics_that_were_removed_or_replaced_are_told(void **state)
+static void removed_or_replaced_metrics_are_reported(void **state)
 {
     (void)state;
     char *above = temp_dir_create();
@@ -112,7 +112,7 @@ static void metrics_that_were_removed_or_replaced_are_told(void **state)
     create(dir);
     assert_fails(GSC_ERR_IO, metrics_sync(&out.metrics), file, "removed or replaced");
     temp_dir_remove(dir);
-    assert_int_equal(symlink(other, temp_path(above, "run")), 0); /* a link to where it is now leads to the same file */
+    assert_int_equal(symlink(other, temp_path(above, "run")), 0); /* a link to its new place leads to the same file */
     assert_ok(metrics_sync(&out.metrics));
 
     assert_int_equal(remove(temp_path(above, "run")), 0);
@@ -123,8 +123,8 @@ static void metrics_that_were_removed_or_replaced_are_told(void **state)
     free(away);
 }
 
-/* A checkpoint that no link leads to, and folders of these names that are not ours. */
-static void no_file_in_a_folder_that_a_checkpoint_would_go_to_is_written_over(void **state)
+/* A checkpoint that no link leads to, or folders of something else with these names. */
+static void files_in_the_folders_of_checkpoints_are_not_replaced(void **state)
 {
     (void)state;
     static const char *const folders[] = {"checkpoint-0", "checkpoint-1"};
@@ -139,9 +139,9 @@ static void no_file_in_a_folder_that_a_checkpoint_would_go_to_is_written_over(vo
             assert_int_equal(remove(temp_path(inner, files[k])), 0);
         }
         create(dir);
-        temp_write(inner, files[1], "", 0); /* beside metrics: of a first checkpoint that was cut off */
+        temp_write(inner, files[1], "", 0); /* with metrics: an incomplete first checkpoint */
         create(dir);
-        temp_write(inner, files[0], "", 0); /* of one that was not, but for its link */
+        temp_write(inner, files[0], "", 0); /* a complete one without its link */
         assert_fails(GSC_ERR_VALUE, output_create(dir, &out), "--resume", dir, folders[i], files[0], "already");
         temp_dir_remove(inner);
         temp_dir_remove(dir);
@@ -151,10 +151,10 @@ static void no_file_in_a_folder_that_a_checkpoint_would_go_to_is_written_over(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folder_that_is_made_is_synced_into_the_one_above),
-        cmocka_unit_test(a_sync_that_fails_is_told),
-        cmocka_unit_test(metrics_that_were_removed_or_replaced_are_told),
-        cmocka_unit_test(no_file_in_a_folder_that_a_checkpoint_would_go_to_is_written_over),
+        cmocka_unit_test(the_parent_of_a_new_folder_is_synced),
+        cmocka_unit_test(a_failed_sync_is_reported),
+        cmocka_unit_test(removed_or_replaced_metrics_are_reported),
+        cmocka_unit_test(files_in_the_folders_of_checkpoints_are_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,15 +24,15 @@ typedef struct run_rig {
     gsc_checkpoint checkpoint;
 } run_rig;
 
-/* Of a checkpoint; run.json tells of the others. */
+/* The files of a checkpoint; run.json lists the others. */
 enum { FILES = 4 };
 static const char *const file_names[FILES] = {"model.safetensors", "optimizer.safetensors", "scaler.json", "run.json"};
 
-/* Small, since tests damage each byte of a file; the last one has a vector's length of float64 and one more. */
+/* Small, since tests damage each byte of a file; the last size is one vector of float64 and one more. */
 static const size_t rig_sizes[PARAMS] = {1, 3, 9};
 static const char *const rig_names[PARAMS] = {"0.weight", "0.bias", "1.weight"};
 
-/* Parameters are numbers of `seed`; the last one has float64. */
+/* The parameters' values depend on `seed`; the last parameter is float64. */
 static inline void rig_create(run_rig *rig, const rule_case *rule, size_t seed)
 {
     *rig = (run_rig){0};
@@ -70,7 +70,7 @@ static inline void rig_free(run_rig *rig)
         gsc_tensor_free(rig->params[k]);
 }
 
-/* One iteration; the rate falls as in a schedule. */
+/* One iteration; then the learning rate falls, as in a schedule. */
 static inline void rig_step(run_rig *rig, size_t step, bool overflow)
 {
     for (size_t k = 0; k < PARAMS; k++)
@@ -102,7 +102,7 @@ static inline bool params_equal(run_rig *a, run_rig *b, size_t k)
     return equal;
 }
 
-/* To the last bit, in everything that is part of a checkpoint. */
+/* Whether everything that a checkpoint holds is equal to the last bit. */
 static inline bool rigs_equal(run_rig *a, run_rig *b)
 {
     gsc_scaler_state a_state, b_state;
@@ -115,8 +115,8 @@ static inline bool rigs_equal(run_rig *a, run_rig *b)
     return equal;
 }
 
-/* A group's set-up, for tests that save and damage hundreds of times: their folders lie in memory where that can be,
- * unless TMPDIR says where. */
+/* A group's set-up for tests that save or damage hundreds of times: unless TMPDIR is set, their folders are in memory
+ * if /dev/shm exists. */
 static inline int keep_folders_in_memory(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static inline int remove_entry(const char *path, const struct stat *about, int k
     return remove(path);
 }
 
-/* temp_dir_remove for folders that hold folders. */
+/* temp_dir_remove for folders with subfolders. */
 static inline void temp_tree_remove(char *dir)
 {
     assert_int_equal(nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* idx_files.h: IDX files for the tests of idx and dataset, and gzip made by hand (stored blocks), so that each byte of
- * it can be damaged on purpose. */
+/* idx_files.h: IDX files for the tests of idx and dataset, and gzip files made by hand (stored blocks), so that tests
+ * can damage each byte. */
 #ifndef GSC_TESTS_IDX_FILES_H
 #define GSC_TESTS_IDX_FILES_H
 

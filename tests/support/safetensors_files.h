@@ -108,18 +108,19 @@ static inline gsc_status write_recorded(const char *path)
     return gsc_safetensors_write(path, named, RECORDED_TENSORS, &(gsc_metadata){"made by", "gradscaler"}, 1);
 }
 
-/* A file of this header and `data_size` bytes of data, 0, 1, 2 …; header_size SIZE_MAX: the header's own. */
+/* Writes a file with this header and `data_size` bytes of data, 0, 1, 2 …; header_size: the length that it claims for
+ * the header, SIZE_MAX: the true one. */
 static inline const char *write_raw(const char *dir, const char *header, size_t header_size, size_t data_size)
 {
     size_t length = strlen(header);
-    uint64_t told = header_size == SIZE_MAX ? length : header_size;
-    uint8_t *bytes = malloc(sizeof told + length + data_size);
+    uint64_t claimed = header_size == SIZE_MAX ? length : header_size;
+    uint8_t *bytes = malloc(sizeof claimed + length + data_size);
     assert_non_null(bytes);
-    memcpy(bytes, &told, sizeof told);
-    memcpy(bytes + sizeof told, header, length);
+    memcpy(bytes, &claimed, sizeof claimed);
+    memcpy(bytes + sizeof claimed, header, length);
     for (size_t i = 0; i < data_size; i++)
-        bytes[sizeof told + length + i] = (uint8_t)i;
-    const char *path = temp_write(dir, "raw.safetensors", bytes, sizeof told + length + data_size);
+        bytes[sizeof claimed + length + i] = (uint8_t)i;
+    const char *path = temp_write(dir, "raw.safetensors", bytes, sizeof claimed + length + data_size);
     free(bytes);
     return path;
 }

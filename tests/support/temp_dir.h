@@ -23,7 +23,7 @@ static inline char *temp_dir_create(void)
     return strcpy(copy, path);
 }
 
-/* dir/name, valid until the next call but three. */
+/* dir/name; valid for the next three calls. */
 static inline const char *temp_path(const char *dir, const char *name)
 {
     static char paths[4][1280];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Folders of images: a good one, then each way in which one can be broken.
+# Folders of images: a valid one, then each kind of broken one.
 byte() { printf "\\$(printf %03o "$1")"; }
 number() { byte 0; byte 0; byte $(($1 / 256)); byte $(($1 % 256)); } # big-endian, below 65536
 images() { byte 0; byte 0; byte 8; byte 3; number "$1"; number 2; number 2; head -c $(($1 * 4)) /dev/zero; }
@@ -40,7 +40,7 @@ good
 { byte 0; byte 0; byte 8; byte 3; number 2; number 1; number 2; head -c 4 /dev/zero; } >set/t10k-images-idx3-ubyte
 show train --data set --batch 4
 
-# Fashion-MNIST that is not installed: an error where it was asked for, a message where it is the default.
+# Fashion-MNIST is not installed: an error with --data fashion-mnist, a message without --data.
 export GRADSCALER_DATA=nowhere
 show train --data fashion-mnist
 summary fallback --steps 1

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# A limit of the size of files is told as a full disk is, and leaves the last checkpoint.
+# A limit on the size of files is reported like a full disk, and leaves the last checkpoint.
 settings="--data synthetic --threads 1 --lr-schedule constant --checkpoint-every 10"
 
 # shellcheck disable=SC2086
 "$gradscaler" train $settings --steps 20 --out run >/dev/null 2>&1
 (
-    # Of 512 or 1024 bytes: less than metrics.jsonl has, or than the model.
+    # In units of 512 or 1024 bytes: less than metrics.jsonl needs, or than the model.
     ulimit -f 4
     "$gradscaler" train --resume run --steps 400 2>&1
     echo "limited: exit $?"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A file system that really is full: a small one in memory, where one may be mounted.
+# A full file system: a small one in memory, if one may be mounted.
 [ "$(getconf PAGESIZE)" = 4096 ] || { echo 'skipped: the sizes are for pages of 4096 bytes'; exit 77; }
 mkdir disk
 for flags in -Urm -m; do

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# --out and --resume: what is refused, what may change, and what a run leaves when it fails.
+# --out and --resume: what is refused, what may change, and what a failed run leaves.
 run() {
     echo "\$ gradscaler train $*"
     "$gradscaler" train "$@" >out 2>err
@@ -20,7 +20,7 @@ run --data synthetic --steps 6 --lr-schedule constant --out six
 run --data synthetic --steps 9 --lr-schedule constant --out nine
 run --data synthetic --steps 6 --out linear
 
-# Keeping a run does not change it.
+# Saving a run does not change its numbers.
 summary plain --data synthetic --steps 9 --lr-schedule constant
 summary kept --data synthetic --steps 9 --lr-schedule constant --out again
 holds 'plain_loss == kept_loss && plain_initial_loss == kept_initial_loss'
@@ -30,7 +30,7 @@ same nine again
 sed -n '1s/: [^,}]*/: X/gp' nine/metrics.jsonl
 wc -l <nine/metrics.jsonl
 
-# Where no new run can begin.
+# Folders that --out refuses.
 run --data synthetic --steps 6 --out six
 run --data synthetic --steps 6 --out no/such
 mkdir mine lines
@@ -44,7 +44,7 @@ run --data synthetic --steps 6 --out mine/model.safetensors
 mkdir device && ln -s /dev/null device/metrics.jsonl
 run --data synthetic --steps 6 --out device
 
-# Where none can go on.
+# Folders that --resume refuses.
 run --resume nowhere
 run --resume lines
 
@@ -85,13 +85,13 @@ run --resume linear
 run --resume linear --json
 run --resume linear --out linear/
 
-# A longer one, and one that goes on elsewhere.
+# A longer run, and one that continues in another folder.
 run --resume six --out branch --steps 9
 same branch nine
 run --resume six --steps 9
 same six nine
 
-# Lines that are missing.
+# Missing lines.
 cp -r again lost
 sed -i 3,9d lost/metrics.jsonl
 run --resume lost --steps 12
@@ -121,7 +121,7 @@ else
     echo 'gradscaler: of_set: another run is writing into this folder; wait for its end or stop it'
 fi
 
-# A file system that is full: here, files that may not grow any more.
+# A full disk, imitated by a limit on the size of files.
 (
     trap '' XFSZ
     ulimit -f 12
@@ -131,8 +131,8 @@ run --resume full
 summary whole --data synthetic --steps 500 --out whole
 same full whole
 
-# What is taken away from a run, which stands still meanwhile, between two checkpoints: its folder; metrics.jsonl, and
-# with it the lock; the folder, with another in its place.
+# The run is paused between two checkpoints, while its folder is removed; metrics.jsonl is removed, and with it the lock;
+# the folder is replaced by another one.
 freeze() {
     "$gradscaler" train --data synthetic --steps 10000000 --checkpoint-every 2000 --out "$1" 2>err >out &
     until [ -s "$1/metrics.jsonl" ] || ! kill -0 $! 2>/dev/null; do sleep 0.02; done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What cannot be written is an error; the summary for people.
+# Output that cannot be written is an error; the summary for people.
 [ -c /dev/full ] || exit 77
 fails() {
     "$gradscaler" "$@" >/dev/full 2>err
@@ -13,7 +13,7 @@ fails train --data synthetic --steps 1
 { "$gradscaler" train --data synthetic --steps 50 --json; echo "exit $?" >&2; } 2>err | exec true
 cat err
 
-# Numbers that depend on the machine are blotted out.
+# Numbers that depend on the machine are replaced.
 "$gradscaler" train --data synthetic --steps 9 --init-scale 1e15 2>err |
     sed -e 's/[0-9]* inf, [0-9]* nan/N inf, N nan/g' -e '/^speed/s/[0-9][0-9.]*/N/g' -e '/^loss/s/[0-9][0-9.]*/N/g'
 cat err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The same seed gives the same run, with any number of threads; of an option given twice the last one counts.
+# The same seed gives the same run, with any number of threads; if an option is given twice, the last value is used.
 run() { summary "$@" --data synthetic --steps 60; }
 run first --seed 7 --threads 1
 run again --seed 3 --seed 7 --threads=1
@@ -19,7 +19,7 @@ holds 'more_steps == 8 && more_epochs == 1'
 summary longer --data synthetic --epochs 2 --batch 16
 holds 'longer_steps == 1024 && longer_epochs == 2'
 
-# The linear schedule: its first step is the constant one's, and it moves less in all.
+# The linear schedule: its first step equals the constant schedule's, and in all it moves less.
 for schedule in constant linear; do
     summary ${schedule}_1 --data synthetic --lr-schedule $schedule --steps 1 --lr 1e-3
     summary ${schedule}_9 --data synthetic --lr-schedule $schedule --steps 9 --lr 1e-3

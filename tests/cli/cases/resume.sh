@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A run that is killed and goes on is the run that was never stopped, to the last bit: every precision, optimizer and
-# number of threads, with a skipped step just before and just after the checkpoint, which lies within an epoch.
+# A run that is killed and resumed is the same to the last bit as one that was never stopped: every precision, optimizer
+# and number of threads, with a skipped step just before and just after the checkpoint, which is within an epoch.
 # cli_resume shows: resume 7
 byte() { printf "\\$(printf %03o "$1")"; }
 number() { byte 0; byte 0; byte $(($1 / 256)); byte $(($1 % 256)); } # big-endian, below 65536
@@ -19,7 +19,7 @@ labels 70 >set/train-labels-idx1-ubyte
 images 20 >set/t10k-images-idx3-ubyte
 labels 20 >set/t10k-labels-idx1-ubyte
 
-# train ARGUMENT...: keeps the summary, without what time and place decide.
+# train ARGUMENT...: keeps the summary without what depends on time and place.
 train() {
     "$gradscaler" train --json "$@" >out 2>err || { echo "FAILED: $*"; cat err; }
     sed 's/, "images_per_s.*//' out
@@ -32,8 +32,8 @@ same_files() {
     for file in model.safetensors optimizer.safetensors scaler.json; do cmp "$1/$file" "$2/$file"; done
 }
 
-# killed_at STEP ARGUMENT...: what a run killed after the checkpoint of this step leaves: the one before the last is in
-# force, and metrics.jsonl is ahead of it.
+# killed_at STEP ARGUMENT...: makes the folder of a run that was killed after the checkpoint of this step: the checkpoint
+# before the last is current, and metrics.jsonl is ahead of it.
 killed_at() {
     step=$1
     shift
@@ -65,8 +65,8 @@ check() {
     echo "$name: the same"
 }
 
-# The scale grows at every step, so that steps overflow again and again; in float32 and bfloat16, whose range is wide,
-# that takes a learning rate that keeps gradients large.
+# The scale grows at every step, so that steps overflow again and again; float32 and bfloat16 have a wide range, so they
+# also need a learning rate that keeps the gradients large.
 for precision in fp16 fp32 bf16; do
     for optimizer in sgd adam adamw; do
         set -- --precision $precision --optimizer $optimizer --data set --batch 16 --steps 40 --growth-interval 1

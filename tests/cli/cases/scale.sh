@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Scales that do not fit: recovery, giving up, warnings, and runs that diverge.
+# Scales that are too large: recovery, giving up, warnings, and runs that diverge.
 summary huge --data synthetic --init-scale 1e30
 holds 'huge_code == 0 && huge_skipped > 40 && huge_backoffs == huge_skipped && huge_steps + huge_skipped == 600'
 holds 'huge_loss < 0.2 * huge_initial_loss'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# SIGINT and SIGTERM: the first one ends the run in good order, a second one at once.
+# SIGINT and SIGTERM: the first one stops the run in order, a second one at once.
 # cli_stop shows: resume 8
 settings="--data synthetic --init-scale 1e13 --growth-interval 20"
 told() { sed -e '/skipped steps$/d' -e 's/after step [0-9]*/after step N/' -e 's/^/! /' err; }
@@ -32,7 +32,7 @@ for signal in TERM INT; do
 done
 rm -r run
 
-# Both at once: the first is noted, the second acts, and the last checkpoint stays.
+# Both at once: the first one is recorded, the second one ends the command, and the last checkpoint stays.
 # shellcheck disable=SC2086
 start $settings --steps 5000 --out run
 kill -STOP $pid
@@ -46,7 +46,7 @@ told
 echo "resumed: exit $?"
 cmp run/model.safetensors run_INT/model.safetensors
 
-# Nothing to keep. The first overflows are told in training.
+# Without --out. The first overflows are reported during training.
 : >err
 # shellcheck disable=SC2086
 "$gradscaler" train $settings --steps 100000000 >out 2>err &
@@ -57,7 +57,7 @@ wait $pid 2>/dev/null
 echo "without --out: exit $?, $(wc -c <out) bytes on stdout"
 told
 
-# Ignored from the start, as a shell's background does with SIGINT: stays ignored.
+# A signal that is ignored at the start, like SIGINT in a shell's background, stays ignored.
 rm -r run
 # shellcheck disable=SC2086
 (trap '' INT; exec "$gradscaler" train $settings --steps 1000 --out run >out 2>err) &

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# SIGINT and SIGTERM at each moment of a run. The process is frozen when it is seen there and still is there once it
-# stands still; where it was too fast, it is started again. So each signal comes at its moment.
+# SIGINT and SIGTERM at each moment of a run. The process is frozen when it reaches the moment. If it has passed the moment
+# before it stands still, it is started again. So each signal arrives at its moment.
 env --default-signal=INT true 2>/dev/null || exit 77
 [ -r /proc/self/stat ] || exit 77
 
@@ -16,7 +16,7 @@ for kind in train:4000 t10k:10; do
 done
 settings="--data set --batch 50 --steps 40 --threads 1"
 
-# The moments: of the process $pid, which keeps its run in `run`.
+# The moments of the process $pid, which saves its run in `run`.
 loading() {
     for file in /proc/"$pid"/fd/*; do
         [ "$file" -ef set/train-images-idx3-ubyte.gz ] && return
@@ -26,7 +26,7 @@ loading() {
 measuring() { [ -e run/metrics.jsonl ] && [ ! -d run/checkpoint-0 ]; }
 saving() { [ -d run/checkpoint-0 ] && [ ! -e run/run.json ]; }
 training() { [ -s run/metrics.jsonl ] && [ "$(wc -l <run/metrics.jsonl)" -lt 40 ]; }
-evaluating() { [ run/checkpoint -ef run/checkpoint-1 ]; } # of a run that began anew: its second checkpoint is the last
+evaluating() { [ run/checkpoint -ef run/checkpoint-1 ]; } # in a new run: its second checkpoint is the last
 evaluating_after_a_word() { [ -s err ]; }
 
 state() { # R, S: runs; T: frozen; Z: ended
@@ -34,7 +34,7 @@ state() { # R, S: runs; T: frozen; Z: ended
     [ "$letter" = "$1" ]
 }
 
-# catch MOMENT ARGUMENT...: leaves the process frozen at the moment. $kept: the folder that it goes on with; $stdout.
+# catch MOMENT ARGUMENT...: starts a process and freezes it at the moment. $kept: the folder that it resumes; $stdout.
 catch() {
     moment=$1
     shift
@@ -43,7 +43,7 @@ catch() {
         [ -z "$kept" ] || cp -a "$kept" run
         env --default-signal=INT,TERM "$gradscaler" train "$@" >"$stdout" 2>err &
         pid=$!
-        [ "$stdout" = out ] || : <"$stdout" # a reader that goes away at once
+        [ "$stdout" = out ] || : <"$stdout" # a reader that exits at once
         until $moment || state Z; do :; done
         kill -STOP $pid 2>/dev/null
         until state T || state Z; do :; done
@@ -55,7 +55,7 @@ catch() {
     return 1
 }
 
-# stop SIGNAL... MOMENT ARGUMENT...: what comes of it.
+# stop SIGNAL... MOMENT ARGUMENT...: prints the outcome.
 stop() {
     signals=
     while [ "$1" = TERM ] || [ "$1" = INT ]; do
@@ -113,7 +113,7 @@ sed 's/, "seconds.*//' whole/metrics.jsonl >whole.steps
         stop INT $moment --resume run --json
         go_on
     done
-    kept=whole # of a finished run it says so
+    kept=whole # it says that this run is finished
     stop TERM evaluating_after_a_word --resume run
     go_on
     kept=
@@ -126,7 +126,7 @@ sed 's/, "seconds.*//' whole/metrics.jsonl >whole.steps
     stop INT TERM evaluating $settings --out run
     go_on
 
-    # Skipped steps are told once all are made.
+    # Skipped steps are reported at the end of the training.
     echo "Without --out:"
     rm -r run
     stop INT loading $settings

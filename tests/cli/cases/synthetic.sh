@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The synthetic data: learned in float32, lost in float16, and saved by a scaler.
+# The synthetic data: learned in float32, not in float16, but in float16 with a scaler.
 summary fp32 --data synthetic --precision fp32
 holds 'fp32_code == 0 && fp32_loss < 0.2 * fp32_initial_loss && fp32_accuracy == "null"'
 holds 'fp32_steps == 600 && fp32_skipped == 0 && fp32_epochs == 19'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The bar, on a terminal only. A root without /dev/pts has none to give.
+# The bar appears on a terminal only. Skipped in a chroot without /dev/pts.
 script -qec true /dev/null </dev/null >/dev/null 2>&1 || exit 77
 script -qec "stty cols 50; '$gradscaler' train --data synthetic --steps 2000 --json" /dev/null </dev/null >terminal
 tr '\r' '\n' <terminal | sed -n '/epoch [0-9]*  /s/\x1b\[K.*//p' >lines

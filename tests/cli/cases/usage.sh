@@ -56,7 +56,7 @@ show train --max-scale inf
 show train --hysteresis 0
 show train --max-consecutive-skips -1
 
-# Each is right by itself, but not with the other.
+# Options that are right by themselves, but not together.
 show train --data synthetic --scaler off --init-scale 3
 show train --data synthetic --scaler off --max-consecutive-skips 3
 for option in growth-factor=2 backoff-factor=0.5 growth-interval=3 min-scale=1 max-scale=1e9 hysteresis=2; do

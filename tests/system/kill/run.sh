@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [GRADSCALER [KILLS]]: kills training runs that save after every step, with SIGKILL at random moments (the command
-# of build/release, 200 kills). Each goes on from what the kill left: a checkpoint that does not load ends the test, and
-# no save can hide one, since the next save comes after it was loaded. A run that came to its end must be the run that was
-# never killed, to the last bit.
+# of build/release, 200 kills). Each run is resumed from what the kill left: a checkpoint that does not load fails the test,
+# and no save can hide it, since a run saves only after it has loaded. A finished run must be the same to the last bit as
+# one that was never killed.
 # cli_kill shows: resume 9
 gradscaler=$(realpath "${1:-$(dirname "$0")/../../../build/release/cli/gradscaler}")
 [ -x "$gradscaler" ] || { echo "usage: $0 [GRADSCALER [KILLS]]; there is no command $gradscaler" >&2; exit 2; }
 kills=${2:-200}
-most_ms=40        # from the first step that a command makes to its kill,
-most_ms_early=150 # or, of one in five, from its start
+most_ms=40        # longest time from a command's first step to its kill,
+most_ms_early=150 # or, for one in five, from its start
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -32,7 +32,7 @@ compare() {
         cmp whole/$file run/$file || fail "$file differs"
     done
 }
-# random BOUND: below it
+# random BOUND: a random number below it
 random() { echo $(($(od -An -N4 -tu4 /dev/urandom) % $1)); }
 lines() { wc -l 2>/dev/null <run/metrics.jsonl || echo 0; }
 wait_to_kill() {
@@ -50,7 +50,7 @@ grep -q '"skipped"' whole/metrics.jsonl || fail "no step was skipped"
 done=0 saving=0 finished=0 early=0
 while [ "$done" -lt "$kills" ] || [ -e run ]; do
     before=$(lines)
-    # Killed between the first checkpoint's last file and the link to it: as --resume says.
+    # Killed between the last file of the first checkpoint and the link to it: restored as --resume advises.
     [ -e run/run.json ] || [ ! -e run/checkpoint-0/run.json ] || ln -sfn checkpoint-0 run/checkpoint
     if [ -e run/checkpoint/run.json ]; then
         "$gradscaler" train --resume run >out 2>err &

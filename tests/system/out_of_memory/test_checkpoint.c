@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each allocation of a save and of a load fails once: the checkpoint that was there stays loadable, the objects stay as
- * they were, and the same call succeeds afterwards. */
+/* Each allocation of a save and of a load fails once: the old checkpoint still loads, the objects are unchanged, and
+ * the same call succeeds afterwards. */
 /* out_of_memory_checkpoint shows: resume 10 */
 #define _XOPEN_SOURCE 700
 #include "failing.h"
@@ -9,8 +9,8 @@
 
 static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 
-/* A run after some steps, the last of which overflowed, so that no part of its state is the initial one. */
-static void rig_at(run_rig *rig, size_t seed, size_t steps)
+/* A run after some steps. The last one overflowed, so that no part of the state has its initial value. */
+static void rig_create_after(run_rig *rig, size_t seed, size_t steps)
 {
     rig_create(rig, &adam, seed);
     for (size_t i = 0; i < steps; i++)
@@ -47,8 +47,8 @@ static void test_each_allocation_of_a_save(void **state)
     (void)state;
     char *dir = temp_dir_create();
     run_rig before, now;
-    rig_at(&before, 1, 2);
-    rig_at(&now, 1, 5);
+    rig_create_after(&before, 1, 2);
+    rig_create_after(&now, 1, 5);
     int n = 0;
     while (save_failing(dir, &before, &now, n))
         n++;
@@ -64,7 +64,7 @@ static bool load_failing(const char *dir, run_rig *saved, run_rig *twin, int n)
     static char sentinel;
     char *run = &sentinel;
     run_rig into;
-    rig_at(&into, 2, 3);
+    rig_create_after(&into, 2, 3);
     failing_start(n);
     gsc_status status = gsc_checkpoint_load(dir, &into.checkpoint, &run);
     bool failed = failing_stop();
@@ -87,8 +87,8 @@ static void test_each_allocation_of_a_load(void **state)
     (void)state;
     char *dir = temp_dir_create();
     run_rig saved, twin;
-    rig_at(&saved, 1, 5);
-    rig_at(&twin, 2, 3);
+    rig_create_after(&saved, 1, 5);
+    rig_create_after(&twin, 2, 3);
     assert_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
     int n = 0;
     while (load_failing(dir, &saved, &twin, n))
@@ -105,7 +105,7 @@ static void test_each_allocation_of_reading_the_run(void **state)
     (void)state;
     char *dir = temp_dir_create();
     run_rig saved;
-    rig_at(&saved, 1, 5);
+    rig_create_after(&saved, 1, 5);
     assert_ok(gsc_checkpoint_save(dir, &saved.checkpoint));
     int n = 0;
     for (bool failed = true; failed; n += failed) {

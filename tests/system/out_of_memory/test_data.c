@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State dicts as text, and data files: each allocation fails once (reading JSON leaves all of them to jansson). */
+/* State dicts as text, and data files: each allocation fails once. Parsing JSON allocates only inside jansson. */
 #define _XOPEN_SOURCE 700
 #include "readers.h"
 
@@ -23,7 +23,7 @@ static gsc_status print_state(void **out)
 {
     char *text = gsc_scaler_state_to_json(&scaler_state);
     if (!text)
-        return GSC_ERR_MEMORY; /* it tells no status */
+        return GSC_ERR_MEMORY; /* this function returns no status */
     *out = text;
     return GSC_OK;
 }

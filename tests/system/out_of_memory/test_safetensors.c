@@ -47,7 +47,7 @@ static gsc_status write_safetensors(const char *path)
 
 static void write_old(void) { temp_write(dir, "written.safetensors", "old", 3); }
 
-/* What was there stays until the new file is complete. */
+/* The old file stays until the new one is complete. */
 static gsc_status replace_safetensors(void **out)
 {
     const char *path = temp_path(dir, "written.safetensors");

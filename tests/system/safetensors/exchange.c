@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange IN OUT...: reads each file IN and writes all that it holds to OUT; for compare.py. */
+/* exchange IN OUT...: reads each file IN and writes its content to OUT; for compare.py. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static gsc_status write_all(const gsc_safetensors *file, const char *path)
     gsc_metadata *metadata = calloc(m + 1, sizeof *metadata);
     gsc_status status = GSC_ERR_MEMORY;
     if (tensors && metadata) {
-        for (size_t i = 0; i < n; i++) /* which are only read */
+        for (size_t i = 0; i < n; i++) /* writing only reads them */
             tensors[i] = (gsc_named_tensor){gsc_safetensors_name(file, i),
                                             (DLTensor *)(uintptr_t)gsc_safetensors_tensor(file, i)};
         for (size_t i = 0; i < m; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint in which anything was changed is refused, and loads nothing. */
+/* A checkpoint with any change is refused, and loads nothing. */
 #define _XOPEN_SOURCE 700
 #include "checkpoint_rig.h"
 
@@ -12,7 +12,7 @@ static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9,
 
 typedef struct fixture {
     char *dir;
-    run_rig into, twin; /* alike: into must stay so */
+    run_rig into, twin; /* equal: a failed load must not change into */
 } fixture;
 
 static void fixture_create(fixture *f)
@@ -62,7 +62,7 @@ static void truncation_at_every_byte_loads_nothing(void **state)
         fixture_create(&f);
         size_t size;
         int descriptor = open_for_damage(&f, file_names[i], &size);
-        size_t length = strcmp(file_names[i], "run.json") == 0 ? size - 1 : size; /* its line end does not count */
+        size_t length = strcmp(file_names[i], "run.json") == 0 ? size - 1 : size; /* its line end may be missing */
         while (length-- > 0) {
             assert_int_equal(ftruncate(descriptor, (off_t)length), 0);
             assert_damage(&f, file_names[i]);
@@ -91,7 +91,7 @@ static void every_flipped_bit_is_found(void **state)
         assert_int_equal(munmap(bytes, size), 0);
         close(descriptor);
     }
-    assert_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL)); /* all bits are as they were */
+    assert_ok(gsc_checkpoint_load(f.dir, &f.into.checkpoint, NULL)); /* all bits are restored */
     assert_false(rigs_equal(&f.into, &f.twin));
     fixture_free(&f);
 }
@@ -107,7 +107,7 @@ static void copy_file(const char *from, const char *to)
     free(bytes);
 }
 
-/* Each file of another checkpoint is whole, but not of this one. */
+/* Each file is replaced by the same file of another checkpoint. */
 static void files_of_another_checkpoint_are_found(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void files_of_another_checkpoint_are_found(void **state)
     fixture_free(&f);
 }
 
-static void a_missing_file_is_told(void **state)
+static void a_missing_file_is_reported(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FILES; i++) {
@@ -164,7 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(truncation_at_every_byte_loads_nothing), cmocka_unit_test(every_flipped_bit_is_found),
-        cmocka_unit_test(files_of_another_checkpoint_are_found),  cmocka_unit_test(a_missing_file_is_told),
+        cmocka_unit_test(files_of_another_checkpoint_are_found),  cmocka_unit_test(a_missing_file_is_reported),
         cmocka_unit_test(an_empty_folder_holds_no_checkpoint),
     };
     return cmocka_run_group_tests(tests, keep_folders_in_memory, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders as users have them: full, read-only, removed, copied, shared. */
+/* Folders that are full, read-only, removed, copied or shared. */
 #define _DEFAULT_SOURCE /* flock */
 #define _XOPEN_SOURCE 700
 #include "checkpoint_rig.h"
@@ -11,7 +11,7 @@
 
 static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 
-/* A saved run, one that goes on from it, and one to load into. */
+/* A saved run, the run after further steps, and one to load into. */
 typedef struct fixture {
     char *dir;
     run_rig saved, next, found;
@@ -41,7 +41,7 @@ static void assert_holds(fixture *f, const char *dir, run_rig *expected)
     assert_true(rigs_equal(&f->found, expected));
 }
 
-/* The limit on the size of files stands for a full disk. */
+/* A limit on the size of files imitates a full disk. */
 /* resume 3 */
 static void a_full_disk_leaves_the_checkpoint(void **state)
 {
@@ -73,7 +73,7 @@ static void a_full_disk_leaves_the_checkpoint(void **state)
     fixture_free(&f);
 }
 
-/* A failed save does not fill the disk with what it has written. */
+/* A failed save removes what it has written. */
 static void a_failed_save_leaves_no_files(void **state)
 {
     (void)state;
@@ -94,13 +94,13 @@ static void a_failed_save_leaves_no_files(void **state)
     fixture_free(&f);
 }
 
-static void a_read_only_folder_is_told(void **state)
+static void a_read_only_folder_is_reported(void **state)
 {
     (void)state;
     run_rig rig;
     rig_create(&rig, &adam, 1);
     assert_fails(GSC_ERR_IO, gsc_checkpoint_save("/proc/self", &rig.checkpoint), "/proc/self/checkpoint-0");
-    if (geteuid() != 0) { /* to root nothing is read-only */
+    if (geteuid() != 0) { /* root may write everywhere */
         fixture f;
         fixture_create(&f);
         assert_int_equal(chmod(f.dir, 0555), 0);
@@ -112,7 +112,7 @@ static void a_read_only_folder_is_told(void **state)
     rig_free(&rig);
 }
 
-static void a_removed_folder_is_told_and_not_made_again(void **state)
+static void a_removed_folder_is_reported_and_not_created_again(void **state)
 {
     (void)state;
     fixture f;
@@ -160,7 +160,7 @@ static void copies_load(void **state)
     assert_holds(&f, temp_path(f.dir, "files"), &f.saved);
     assert_ok(gsc_checkpoint_save(temp_path(f.dir, "kept"), &f.next.checkpoint));
     assert_holds(&f, temp_path(f.dir, "kept"), &f.next);
-    assert_ok(gsc_checkpoint_save(temp_path(f.dir, "files"), &f.next.checkpoint)); /* files give way to links */
+    assert_ok(gsc_checkpoint_save(temp_path(f.dir, "files"), &f.next.checkpoint)); /* the files are replaced by links */
     assert_holds(&f, temp_path(f.dir, "files"), &f.next);
     char target[64] = "";
     assert_true(readlink(temp_path(f.dir, "files/run.json"), target, sizeof target - 1) > 0);
@@ -168,7 +168,7 @@ static void copies_load(void **state)
     fixture_free(&f);
 }
 
-static void what_is_no_folder_of_checkpoints_is_left_alone(void **state)
+static void other_folders_are_not_changed(void **state)
 {
     (void)state;
     fixture f;
@@ -182,8 +182,7 @@ static void what_is_no_folder_of_checkpoints_is_left_alone(void **state)
     fixture_free(&f);
 }
 
-/* Only the two last checkpoints are kept. */
-static void saves_do_not_pile_up(void **state)
+static void only_the_last_two_checkpoints_are_kept(void **state)
 {
     (void)state;
     fixture f;
@@ -205,7 +204,7 @@ static void a_file_being_written_is_not_disturbed(void **state)
     assert_int_equal(flock(other, LOCK_EX), 0);
     assert_fails(GSC_ERR_IO, gsc_safetensors_write(path, NULL, 0, NULL, 0), path, "is being written");
     assert_int_equal(write(other, "leftovers that are longer", 25), 25);
-    close(other); /* as its process dies */
+    close(other); /* as if its process died */
     assert_ok(gsc_safetensors_write(path, NULL, 0, NULL, 0));
     struct stat about;
     assert_int_equal(stat(path, &about), 0);
@@ -219,12 +218,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_disk_leaves_the_checkpoint),
         cmocka_unit_test(a_failed_save_leaves_no_files),
-        cmocka_unit_test(a_read_only_folder_is_told),
-        cmocka_unit_test(a_removed_folder_is_told_and_not_made_again),
+        cmocka_unit_test(a_read_only_folder_is_reported),
+        cmocka_unit_test(a_removed_folder_is_reported_and_not_created_again),
         cmocka_unit_test(two_saves_at_once_do_not_mix),
         cmocka_unit_test(copies_load),
-        cmocka_unit_test(what_is_no_folder_of_checkpoints_is_left_alone),
-        cmocka_unit_test(saves_do_not_pile_up),
+        cmocka_unit_test(other_folders_are_not_changed),
+        cmocka_unit_test(only_the_last_two_checkpoints_are_kept),
         cmocka_unit_test(a_file_being_written_is_not_disturbed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving on a file system that really is full: a small one in memory, where this process may mount one. */
+/* Saving on a full file system: a small one in memory, if this process may mount one. */
 #define _GNU_SOURCE /* unshare */
 #define _XOPEN_SOURCE 700
 #include "checkpoint_rig.h"
@@ -12,7 +12,7 @@
 
 static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 
-static char *dir; /* where the small file system is mounted; NULL: it may not be */
+static char *dir; /* where the small file system is mounted; NULL: mounting is not allowed */
 
 static bool write_line(const char *path, const char *line)
 {
@@ -21,7 +21,7 @@ static bool write_line(const char *path, const char *line)
     return file && fclose(file) == 0 && done;
 }
 
-/* Mounts of its own. A user namespace gives the right to make them, where it is not taken away. */
+/* A mount namespace of this process; a user namespace gives the right to mount, unless the system forbids it. */
 static bool enter_namespace(void)
 {
     char users[32], groups[32];
@@ -74,7 +74,7 @@ static unsigned long used_blocks(void)
     return about.f_blocks - about.f_bfree;
 }
 
-/* One page more at a time, until the save has the room that it needs. */
+/* Adds one page at a time until the save has enough room. */
 static void a_save_without_room_leaves_the_checkpoint(void **state)
 {
     (void)state;
@@ -95,12 +95,12 @@ static void a_save_without_room_leaves_the_checkpoint(void **state)
             assert_status(status, GSC_ERR_IO);
             assert_message(dir);
             assert_message("No space left");
-            assert_int_equal(used_blocks(), used); /* nothing of it is left behind */
+            assert_int_equal(used_blocks(), used); /* nothing is left behind */
         }
         assert_ok(gsc_checkpoint_load(dir, &found.checkpoint, NULL));
         assert_true(rigs_equal(&found, status == GSC_OK ? &next : &saved));
     }
-    assert_true(room > 4); /* each file takes a page at least */
+    assert_true(room > 4); /* each file takes at least one page */
     rig_free(&saved);
     rig_free(&next);
     rig_free(&found);

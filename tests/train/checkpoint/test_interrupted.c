@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A save is killed before each of its system calls, and each of them fails: what then loads is the checkpoint that was
- * there, or the new one, whole. */
+/* A save is killed before each of its system calls, and each call fails once: then the old checkpoint loads or the new
+ * one, completely. */
 #define _DEFAULT_SOURCE /* syscall */
 #define _XOPEN_SOURCE 700
 #include "checkpoint_rig.h"
@@ -13,11 +13,11 @@
 
 static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 
-/* The program's definitions take the place of the C library's. The call number `at`, from 1, is the one that is met. */
+/* These definitions replace the C library's. Call number `at`, from 1, is the one that is interrupted. */
 static struct {
     enum { PASS, KILL, KILL_HALFWAY, FAIL, FORK } mode;
     int at, calls;
-    pid_t child; /* of FORK; it only waits */
+    pid_t child; /* for FORK; it only waits */
 } fuse;
 
 enum { KILLED = 42 };
@@ -47,7 +47,7 @@ IN_PLACE_OF_LIBC ssize_t write(int descriptor, const void *data, size_t size)
     return fails() ? -1 : syscall(SYS_write, descriptor, data, size);
 }
 
-/* Power does not fail here, so nothing needs to reach the disk. */
+/* No power failure is tested, so nothing needs to reach the disk. */
 IN_PLACE_OF_LIBC int fsync(int descriptor)
 {
     (void)descriptor;
@@ -81,7 +81,7 @@ IN_PLACE_OF_LIBC int ftruncate(int descriptor, off_t size)
 
 typedef struct fixture {
     char *dir;
-    run_rig old, new; /* what is saved before, and what is being saved; old has no checkpoint yet where `first` */
+    run_rig old, new; /* saved before, and being saved; with `first`, nothing was saved before */
     bool first;
 } fixture;
 
@@ -105,7 +105,7 @@ static void fixture_free(fixture *f)
     temp_tree_remove(f->dir);
 }
 
-/* The plain names lead to the same files as the checkpoint. */
+/* The plain names lead to the files of the current checkpoint. */
 static void assert_plain_names_agree(const char *dir)
 {
     for (size_t i = 0; i < FILES; i++) {
@@ -118,7 +118,7 @@ static void assert_plain_names_agree(const char *dir)
     }
 }
 
-/* Loads what is there; returns whether it is the new checkpoint. */
+/* Loads the checkpoint; returns whether it is the new one. */
 static bool assert_whole(fixture *f)
 {
     run_rig found, untouched;
@@ -143,7 +143,7 @@ static bool assert_whole(fixture *f)
     return is_new;
 }
 
-/* false: the save was over before the call that was to be met. */
+/* false: the save ended before that call. */
 static bool save_and_die(fixture *f)
 {
     pid_t child = fork();
@@ -172,7 +172,7 @@ static void kill_everywhere(bool first, int mode)
         bool is_new = assert_whole(&f);
         assert_true(is_new || killed);
         *(is_new ? &with_new : &with_old) += 1;
-        assert_ok(gsc_checkpoint_save(f.dir, &f.new.checkpoint)); /* leftovers do not disturb */
+        assert_ok(gsc_checkpoint_save(f.dir, &f.new.checkpoint)); /* what was left does no harm */
         assert_true(assert_whole(&f));
         fixture_free(&f);
     }
@@ -194,7 +194,7 @@ static void the_first_save_killed_anywhere_leaves_none_or_a_whole_one(void **sta
     kill_everywhere(true, KILL);
 }
 
-/* Returns how many of the calls made the save fail: all but those that remove leftovers. */
+/* Returns how many calls make the save fail: all but those that remove old files. */
 static int fail_everywhere(bool first)
 {
     int failures = 0;
@@ -224,7 +224,7 @@ static int fail_everywhere(bool first)
 }
 
 /* resume 3 */
-static void a_call_that_fails_is_told_and_the_checkpoint_whole(void **state)
+static void a_failing_call_is_reported_and_leaves_a_whole_checkpoint(void **state)
 {
     (void)state;
     assert_true(fail_everywhere(false) > 15);
@@ -255,7 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_save_killed_anywhere_leaves_a_whole_checkpoint),
         cmocka_unit_test(the_first_save_killed_anywhere_leaves_none_or_a_whole_one),
-        cmocka_unit_test(a_call_that_fails_is_told_and_the_checkpoint_whole),
+        cmocka_unit_test(a_failing_call_is_reported_and_leaves_a_whole_checkpoint),
         cmocka_unit_test(a_child_forked_meanwhile_does_not_keep_the_folder_locked),
     };
     return cmocka_run_group_tests(tests, keep_folders_in_memory, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint holds all that decides how a run goes on, and is loaded whole or not at all. */
+/* A checkpoint holds everything that a run needs to continue, and is loaded as a whole or not at all. */
 #define _XOPEN_SOURCE 700
 #include "checkpoint_rig.h"
 
@@ -8,7 +8,7 @@
 static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 static const rule_case sgd = {gsc_optim_create_sgd, {.lr = 0.1}};
 
-/* A run to save, and two that are alike: one to load into, one that shows what it was before. */
+/* A run to save, and two equal ones: one to load into, the other one to compare with. */
 typedef struct fixture {
     char *dir;
     run_rig saved, into, twin;
@@ -40,7 +40,7 @@ static void run_some(run_rig *rig, size_t begin, size_t end)
 }
 
 /* resume 1 */
-static void a_loaded_run_goes_on_as_the_saved_one(void **state)
+static void a_loaded_run_continues_like_the_saved_one(void **state)
 {
     (void)state;
     for (size_t c = 0; c < sizeof rule_cases / sizeof rule_cases[0]; c++) {
@@ -70,7 +70,7 @@ static void assert_run(const char *dir, const char *expected)
     gsc_free(run);
 }
 
-static void the_callers_json_comes_back(void **state)
+static void the_callers_json_is_returned(void **state)
 {
     (void)state;
     fixture f;
@@ -91,7 +91,7 @@ static void the_callers_json_comes_back(void **state)
     fixture_free(&f);
 }
 
-/* Where the locale is installed, that is. */
+/* Skipped if the locale is not installed. */
 static void the_locale_does_not_matter(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void the_files_open_under_their_plain_names(void **state)
     fixture_free(&f);
 }
 
-/* What one checkpoint has and the next does not is gone; what is not asked for is left alone. */
+/* A kind that the last checkpoint lacks is gone; a kind that is left out of a load is not changed. */
 static void kinds_may_be_left_out(void **state)
 {
     (void)state;
@@ -199,7 +199,7 @@ static void several_have_names(void **state)
     temp_tree_remove(dir);
 }
 
-/* Refused, and nothing of `into` has changed. */
+/* Refused, and `into` is unchanged. */
 #define refuse_load(dir, into, twin, status, ...)                                                                      \
     do {                                                                                                               \
         char *run_ = NULL;                                                                                             \
@@ -208,7 +208,7 @@ static void several_have_names(void **state)
         assert_true(rigs_equal(into, twin));                                                                           \
     } while (0)
 
-static void what_does_not_fit_loads_nothing(void **state)
+static void objects_that_differ_load_nothing(void **state)
 {
     (void)state;
     fixture f;
@@ -282,8 +282,8 @@ static void a_state_saved_while_disabled_is_explained(void **state)
     fixture_free(&f);
 }
 
-/* The second scaler refuses: the first has its own state again. */
-static void a_refusing_scaler_takes_back_the_others(void **state)
+/* The second scaler refuses: the first one gets its old state back. */
+static void a_refusing_scaler_undoes_the_others(void **state)
 {
     (void)state;
     fixture f;
@@ -311,7 +311,7 @@ static void a_refusing_scaler_takes_back_the_others(void **state)
 static void refuse_save(const char *dir, const gsc_checkpoint *checkpoint, const char *part)
 {
     assert_fails(GSC_ERR_VALUE, gsc_checkpoint_save(dir, checkpoint), "gsc_checkpoint_save", part);
-    assert_int_equal(access(temp_path(dir, "checkpoint-0"), F_OK), -1); /* not even begun */
+    assert_int_equal(access(temp_path(dir, "checkpoint-0"), F_OK), -1); /* nothing was written */
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -359,8 +359,8 @@ static void wrong_arguments_are_refused(void **state)
     fixture_free(&f);
 }
 
-/* 2,048 levels are what the parser reads, and one more is run.json's own. */
-static void what_could_not_be_read_back_is_not_written(void **state)
+/* The parser reads 2,048 levels, and run.json adds one. */
+static void json_that_could_not_be_read_back_is_not_written(void **state)
 {
     (void)state;
     enum { DEPTH = 2047 };
@@ -373,7 +373,7 @@ static void what_could_not_be_read_back_is_not_written(void **state)
     temp_tree_remove(dir);
 }
 
-/* Parameters without a name go by their index. */
+/* A parameter without a name has its index as its name. */
 static void parameters_need_no_name(void **state)
 {
     (void)state;
@@ -394,18 +394,18 @@ static void parameters_need_no_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loaded_run_goes_on_as_the_saved_one),
-        cmocka_unit_test(the_callers_json_comes_back),
+        cmocka_unit_test(a_loaded_run_continues_like_the_saved_one),
+        cmocka_unit_test(the_callers_json_is_returned),
         cmocka_unit_test(the_locale_does_not_matter),
         cmocka_unit_test(the_files_open_under_their_plain_names),
         cmocka_unit_test(kinds_may_be_left_out),
         cmocka_unit_test(several_have_names),
-        cmocka_unit_test(what_does_not_fit_loads_nothing),
+        cmocka_unit_test(objects_that_differ_load_nothing),
         cmocka_unit_test(another_optimizer_loads_nothing),
         cmocka_unit_test(a_state_saved_while_disabled_is_explained),
-        cmocka_unit_test(a_refusing_scaler_takes_back_the_others),
+        cmocka_unit_test(a_refusing_scaler_undoes_the_others),
         cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(what_could_not_be_read_back_is_not_written),
+        cmocka_unit_test(json_that_could_not_be_read_back_is_not_written),
         cmocka_unit_test(parameters_need_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

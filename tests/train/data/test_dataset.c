@@ -57,11 +57,11 @@ static void mnist_reads_images_and_labels(void **state)
     gsc_dataset_free(dataset);
 }
 
-static void mnist_takes_gz_where_there_is_no_plain_file(void **state)
+static void mnist_reads_gz_if_there_is_no_plain_file(void **state)
 {
     gsc_dataset *dataset = NULL;
     bytes labels = idx_bytes(1, (const uint32_t[]){4}, four_labels, 4);
-    write_images(*state, IMAGES ".gz", 4, 2, 3); /* what it is, the content tells */
+    write_images(*state, IMAGES ".gz", 4, 2, 3); /* detected by content, not by name */
     write_content(*state, LABELS ".gz", gzip_bytes(&labels));
     assert_ok(gsc_dataset_mnist(*state, "train", 10, &dataset));
     gsc_dataset_free(dataset);
@@ -112,7 +112,7 @@ static void mnist_checks_arguments(void **state)
     assert_fails(GSC_ERR_VALUE, gsc_dataset_mnist(*state, "train", 0, &dataset), "classes is 0");
 }
 
-static void regression_is_described_and_checked(void **state)
+static void regression_copies_and_checks_its_rows(void **state)
 {
     (void)state;
     const float x[6] = {1, 2, 3, 4, 5, 6}, y[2] = {7, 8};
@@ -179,11 +179,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(mnist_reads_images_and_labels),
-        TEST(mnist_takes_gz_where_there_is_no_plain_file),
+        TEST(mnist_reads_gz_if_there_is_no_plain_file),
         TEST(mnist_names_both_missing_files),
         TEST(mnist_checks_shapes_and_labels),
         TEST(mnist_checks_arguments),
-        cmocka_unit_test(regression_is_described_and_checked),
+        cmocka_unit_test(regression_copies_and_checks_its_rows),
         cmocka_unit_test(null_is_an_empty_dataset),
         cmocka_unit_test(fashion_mnist_is_read),
     };

@@ -31,7 +31,7 @@ static gsc_status read_content(const char *dir, const bytes *content, gsc_idx *i
     return gsc_idx_read(temp_write(dir, "file", content->data, content->size), idx);
 }
 
-/* Plain and gzipped: the message, too, must be the same. */
+/* Plain and gzipped: the message must be the same, too. */
 #define assert_refused(content, ...)                                                                                   \
     do {                                                                                                               \
         bytes refused_ = (content), gzipped_ = gzip_bytes(&refused_);                                                  \
@@ -125,7 +125,7 @@ static void every_truncation_is_refused(void **state)
             assert_refused(content, "within the magic number");
         else if (size < 12)
             assert_refused(content, "within the sizes");
-        else /* told by the size of the file where it is small enough */
+        else /* a small file shows it by its size alone */
             assert_refused(content, "expected 6");
     }
     bytes gzipped = gzip_bytes(&whole);
@@ -142,7 +142,7 @@ static void trailing_data_is_refused(void **state)
     bytes content = two_by_three();
     append(&content, "\0", 1);
     assert_refused(content, "too long", "6 bytes");
-    /* Behind the gzip stream. */
+    /* After the gzip stream. */
     bytes plain = two_by_three();
     static const struct {
         const char *data;
@@ -156,7 +156,7 @@ static void trailing_data_is_refused(void **state)
     }
 }
 
-/* Whatever a byte of the stream is changed to: an error or the right content. */
+/* Each byte of the stream is changed: an error, or the right content. */
 static void corrupt_gzip_is_refused(void **state)
 {
     bytes plain = two_by_three(), good = gzip_bytes(&plain);
@@ -174,14 +174,14 @@ static void corrupt_gzip_is_refused(void **state)
             refused++;
         }
     }
-    assert_true(refused >= good.size - 7); /* time, extra flags and system say nothing about the content */
+    assert_true(refused >= good.size - 7); /* time, extra flags and system do not affect the content */
     bytes bad = good;
     bad.data[bad.size - 8] ^= 1;
     gsc_idx idx;
     assert_fails(GSC_ERR_VALUE, read_content(*state, &bad, &idx), *state, "corrupt", "incorrect data check");
 }
 
-/* A header may claim terabytes; nothing of the kind is allocated. */
+/* Headers that claim terabytes make nobody allocate them. */
 static void implausible_sizes_are_refused(void **state)
 {
     static const uint32_t shapes[][4] = {{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX},
@@ -192,8 +192,8 @@ static void implausible_sizes_are_refused(void **state)
         assert_refused(idx_bytes(4, shapes[i], six, sizeof six), "size of dimension", "can hold");
 }
 
-/* Sizes of any number are fine where one of them is 0, wherever that is. */
-static void no_elements_take_no_data(void **state)
+/* If one size is 0, the others may have any value. */
+static void a_size_of_0_needs_no_data(void **state)
 {
     static const uint32_t shapes[][3] = {{0, UINT32_MAX, UINT32_MAX}, {UINT32_MAX, UINT32_MAX, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -241,7 +241,7 @@ int main(void)
         TEST(trailing_data_is_refused),
         TEST(corrupt_gzip_is_refused),
         TEST(implausible_sizes_are_refused),
-        TEST(no_elements_take_no_data),
+        TEST(a_size_of_0_needs_no_data),
         TEST(unreadable_paths_are_io_errors),
         TEST(null_is_refused),
     };

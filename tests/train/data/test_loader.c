@@ -32,7 +32,7 @@ static gsc_loader *new_loader(const gsc_dataset *dataset, size_t batch, bool shu
     return loader;
 }
 
-/* The examples of the rest of an epoch, in order; checks all values of each row. */
+/* The numbers of the remaining examples of an epoch, in order; checks all values of each row. */
 static size_t collect(gsc_loader *loader, int *examples)
 {
     const DLTensor *x, *y;
@@ -112,7 +112,7 @@ static void every_batch_size_gives_the_same_order(void **state)
     gsc_dataset_free(dataset);
 }
 
-static void order_is_a_permutation_of_seed_and_epoch_alone(void **state)
+static void the_order_is_a_permutation_that_depends_on_seed_and_epoch_alone(void **state)
 {
     (void)state;
     gsc_dataset *dataset = numbers();
@@ -133,7 +133,7 @@ static void order_is_a_permutation_of_seed_and_epoch_alone(void **state)
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < i; k++)
             assert_memory_not_equal(orders[i / 3][i % 3], orders[k / 3][k % 3], sizeof orders[0][0]);
-    /* Resumed at once in epoch 2, and from the middle of another epoch. */
+    /* Started in epoch 2, directly and from the middle of another epoch. */
     gsc_loader *loader = new_loader(dataset, 4, true, 1);
     int examples[COUNT];
     const DLTensor *x, *y;
@@ -148,8 +148,7 @@ static void order_is_a_permutation_of_seed_and_epoch_alone(void **state)
     gsc_dataset_free(dataset);
 }
 
-/* 256 images of one pixel: each byte once, whatever the rounding mode of the caller (downward: all these
- * quotients round up). */
+/* 256 images of one pixel: each byte once, in each rounding mode (downward: all these quotients round up). */
 static void pixels_become_correctly_rounded_quotients(void **state)
 {
     (void)state;
@@ -208,8 +207,8 @@ static void arguments_are_checked(void **state)
     gsc_dataset_free(dataset);
 }
 
-/* From any place of any epoch the batches are those of a loader that went there batch by batch. */
-static void seek_goes_where_next_would_have_come(void **state)
+/* After a seek to any position, the batches are those of a loader that got there batch by batch. */
+static void seek_reaches_the_same_batches_as_next(void **state)
 {
     (void)state;
     gsc_dataset *dataset = numbers();
@@ -248,10 +247,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_come_in_order_and_the_last_is_smaller),
         cmocka_unit_test(every_batch_size_gives_the_same_order),
-        cmocka_unit_test(order_is_a_permutation_of_seed_and_epoch_alone),
+        cmocka_unit_test(the_order_is_a_permutation_that_depends_on_seed_and_epoch_alone),
         cmocka_unit_test(pixels_become_correctly_rounded_quotients),
         cmocka_unit_test(arguments_are_checked),
-        cmocka_unit_test(seek_goes_where_next_would_have_come),
+        cmocka_unit_test(seek_reaches_the_same_batches_as_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

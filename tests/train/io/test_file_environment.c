@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever floating-point environment the caller has: the same bits are written and read, nothing traps, and the
- * environment is left as it was. */
+/* In every floating-point environment the same bits are written and read, nothing traps, and the environment stays as
+ * it was. */
 #define _GNU_SOURCE /* feenableexcept */
 #define _XOPEN_SOURCE 700
 #include "checkpoint_rig.h"
@@ -29,8 +29,8 @@ static unsigned short x87_control(void)
 static void set_x87_control(unsigned short control) { __asm__ volatile("fldcw %0" : : "m"(control)); }
 
 static void flush_subnormals(void) { _mm_setcsr(_mm_getcsr() | 0x8040u); }      /* FTZ and DAZ */
-static void round_upward_in_mxcsr(void) { _mm_setcsr(_mm_getcsr() | 0x4000u); } /* its rounding alone */
-static void round_upward_in_x87(void) { set_x87_control(0x0b7f); }              /* which printf and strtod go by */
+static void round_upward_in_mxcsr(void) { _mm_setcsr(_mm_getcsr() | 0x4000u); } /* rounding of SSE alone */
+static void round_upward_in_x87(void) { set_x87_control(0x0b7f); }              /* printf and strtod depend on it */
 static void single_precision_in_x87(void) { set_x87_control(0x007f); }
 static unsigned long control_bits(void) { return (_mm_getcsr() & 0xffc0ul) << 16 | x87_control(); }
 #else
@@ -58,7 +58,7 @@ static void (*const environments[])(void) = {
 
 enum { ENVIRONMENTS = sizeof environments / sizeof environments[0] };
 
-/* Runs `statement` in an environment, which must be the same afterwards. */
+/* Runs `statement` in an environment and checks that it is unchanged afterwards. */
 #define IN_ENVIRONMENT(index, statement)                                                                               \
     do {                                                                                                               \
         fenv_t own_;                                                                                                   \
@@ -71,7 +71,7 @@ enum { ENVIRONMENTS = sizeof environments / sizeof environments[0] };
         assert_int_equal(after_, before_);                                                                             \
     } while (0)
 
-/* Numbers that no double is equal to, subnormals, and the largest and smallest. */
+/* Decimals that no double equals, subnormals, the largest and the smallest number. */
 static const gsc_scaler_state awkward = {.scale = 0.1,
                                          .growth_factor = 1.0 / 3.0,
                                          .backoff_factor = 2.2250738585072011e-308,
@@ -82,7 +82,7 @@ static const gsc_scaler_state awkward = {.scale = 0.1,
                                          .hysteresis = 7,
                                          .hysteresis_tracker = 3};
 
-static void states_are_written_and_read_alike(void **state)
+static void states_are_written_and_read_the_same(void **state)
 {
     (void)state;
     char *expected = gsc_scaler_state_to_json(&awkward);
@@ -103,8 +103,8 @@ static void states_are_written_and_read_alike(void **state)
     gsc_free(expected);
 }
 
-/* A header may hold more than the format has, so also numbers that are no integers. */
-static void tensors_are_written_and_read_alike(void **state)
+/* A header may have unknown entries, so also numbers that are not integers. */
+static void tensors_are_written_and_read_the_same(void **state)
 {
     (void)state;
     char *dir = temp_dir_create();
@@ -130,7 +130,7 @@ static void tensors_are_written_and_read_alike(void **state)
 
 static const char run[] = "{\"a\": 0.10000000000000001, \"b\": [4.9406564584124654e-324, 1.7976931348623157e308]}";
 
-static void checkpoints_are_written_and_read_alike(void **state)
+static void checkpoints_are_written_and_read_the_same(void **state)
 {
     (void)state;
     char *expected_dir = temp_dir_create(), *dir = temp_dir_create();
@@ -166,9 +166,9 @@ static void checkpoints_are_written_and_read_alike(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_are_written_and_read_alike),
-        cmocka_unit_test(tensors_are_written_and_read_alike),
-        cmocka_unit_test(checkpoints_are_written_and_read_alike),
+        cmocka_unit_test(states_are_written_and_read_the_same),
+        cmocka_unit_test(tensors_are_written_and_read_the_same),
+        cmocka_unit_test(checkpoints_are_written_and_read_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

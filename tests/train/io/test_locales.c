@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON has a decimal point whatever the program's locale has: a comma, or a character of several bytes. */
+/* JSON has a decimal point in every locale, also where the program's is a comma or a character of several bytes. */
 #define _XOPEN_SOURCE 700 /* setenv */
 #include "checkpoint_rig.h"
 
@@ -22,7 +22,7 @@ static void assert_round_trip(void)
     gsc_free(written);
 }
 
-/* Compiles and takes the locale; false where its source is not there (Debian: package locales). */
+/* Compiles and sets the locale; false if its source is missing (Debian: package locales). */
 static bool enter(const char *dir, const char *name)
 {
     char command[2048];
@@ -48,7 +48,7 @@ static void test_decimal_points(void **state)
             continue;
         assert_string_equal(localeconv()->decimal_point, cases[i].point);
         assert_round_trip();
-        assert_string_equal(localeconv()->decimal_point, cases[i].point); /* it stays the caller's */
+        assert_string_equal(localeconv()->decimal_point, cases[i].point); /* the caller's locale stays */
         setlocale(LC_ALL, "C");
     }
     temp_tree_remove(dir);

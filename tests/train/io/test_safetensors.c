@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files written are those of the Python package, and what that writes is read. */
+/* Files are equal to the Python package's, and files of the package can be read. */
 #define _XOPEN_SOURCE 700
 #include <stddef.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ static void files_written_are_those_of_python(void **state)
     temp_dir_remove(dir);
 }
 
-static void tensors_come_in_the_order_of_the_data(void **state)
+static void tensors_are_listed_in_the_order_of_the_data(void **state)
 {
     (void)state;
     char *dir = temp_dir_create();
@@ -62,7 +62,7 @@ static void tensors_come_in_the_order_of_the_data(void **state)
     temp_dir_remove(dir);
 }
 
-/* A header of odd length, and a float64 behind a byte: both are allowed, and neither may lead to unaligned reads. */
+/* A header of odd length, and a float64 after a byte: both are allowed, and must not lead to unaligned reads. */
 static void unaligned_tensors_are_copied_aligned(void **state)
 {
     (void)state;
@@ -107,8 +107,8 @@ static void absent_things_are_null(void **state)
     assert_fails(GSC_ERR_VALUE, gsc_safetensors_open("x", NULL), "out");
 }
 
-/* Strides of sizes 1 do not matter, byte_offset does. */
-static void layouts_are_honoured(void **state)
+/* Strides of dimensions of size 1 do not matter; byte_offset does. */
+static void byte_offsets_and_strides_of_single_elements_are_accepted(void **state)
 {
     (void)state;
     char *dir = temp_dir_create();
@@ -124,7 +124,7 @@ static void layouts_are_honoured(void **state)
     temp_dir_remove(dir);
 }
 
-/* Odd, but a name for the format and the Python package. */
+/* The format and the Python package allow the empty name. */
 static void empty_names_are_read_and_written(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void refuse_tensor(gsc_status expected, DLTensor tensor, const char *part
     assert_message("odd one");
 }
 
-static void what_no_file_can_hold_is_refused(void **state)
+static void content_that_no_file_can_hold_is_refused(void **state)
 {
     (void)state;
     char *dir = temp_dir_create();
@@ -229,12 +229,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_python_are_read),
         cmocka_unit_test(files_written_are_those_of_python),
-        cmocka_unit_test(tensors_come_in_the_order_of_the_data),
+        cmocka_unit_test(tensors_are_listed_in_the_order_of_the_data),
         cmocka_unit_test(unaligned_tensors_are_copied_aligned),
         cmocka_unit_test(absent_things_are_null),
-        cmocka_unit_test(layouts_are_honoured),
+        cmocka_unit_test(byte_offsets_and_strides_of_single_elements_are_accepted),
         cmocka_unit_test(empty_names_are_read_and_written),
-        cmocka_unit_test(what_no_file_can_hold_is_refused),
+        cmocka_unit_test(content_that_no_file_can_hold_is_refused),
         cmocka_unit_test(odd_tensors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

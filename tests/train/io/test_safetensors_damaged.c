@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a file holds, it is refused with a message or gives tensors that lie within it. */
+/* A damaged file is refused with a message, or its tensors lie within the file. */
 #define _XOPEN_SOURCE 700
 #include <fcntl.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static int remove_dir(void **state)
     return 0;
 }
 
-/* Reads every byte of what a file gives. */
+/* Reads every byte of a file's tensors. */
 static unsigned touch(const gsc_safetensors *file)
 {
     unsigned sum = 0;
@@ -68,7 +68,7 @@ static void refuse_header(const char *header, size_t data_size, const char *part
 #define TENSOR(fields) "{\"x\":{" fields "}}"
 #define PLACE(shape, offsets) TENSOR("\"dtype\":\"F32\",\"shape\":[" shape "],\"data_offsets\":[" offsets "]")
 
-static void headers_that_are_none_are_refused(void **state)
+static void invalid_headers_are_refused(void **state)
 {
     (void)state;
     refuse_header("", 0, "begin with {");
@@ -87,7 +87,7 @@ static void headers_that_are_none_are_refused(void **state)
                   4, "duplicate");
 }
 
-static void fields_that_are_wrong_are_refused(void **state)
+static void wrong_fields_are_refused(void **state)
 {
     (void)state;
     refuse_header(TENSOR("\"shape\":[],\"data_offsets\":[0,0]"), 0, "dtype is missing");
@@ -108,7 +108,7 @@ static void fields_that_are_wrong_are_refused(void **state)
     refuse_header(PLACE("", "-4,0"), 4, "data_offsets has an entry");
 }
 
-static void places_that_do_not_fit_are_refused(void **state)
+static void wrong_offsets_are_refused(void **state)
 {
     (void)state;
     refuse_header(PLACE("", "4,0"), 4, "must rise");
@@ -126,7 +126,7 @@ static void places_that_do_not_fit_are_refused(void **state)
                   3, "begins at byte 2 of the data, the one before ends at 1");
 }
 
-/* Sizes whose product or sum wraps around to what would fit. */
+/* Sizes whose product or sum would wrap around to a valid value. */
 static void huge_numbers_are_refused(void **state)
 {
     (void)state;
@@ -166,7 +166,8 @@ static void truncation_at_every_byte_is_an_error(void **state)
     (void)state;
     size_t size;
     uint8_t *bytes = read_file(RECORDED("all.safetensors"), &size);
-    const char *path = temp_write(dir, "raw.safetensors", bytes, size + 1); /* one byte too many: read_file's spare */
+    const char *path =
+        temp_write(dir, "raw.safetensors", bytes, size + 1); /* one byte too many, which read_file allocates */
     gsc_safetensors *file = NULL;
     assert_fails(GSC_ERR_VALUE, gsc_safetensors_open(path, &file), "bytes of data");
     for (size_t length = size; length-- > 0;) {
@@ -177,8 +178,8 @@ static void truncation_at_every_byte_is_an_error(void **state)
     free(bytes);
 }
 
-/* A flipped bit may rename a tensor, reshape it or give it another dtype of its size; that is for checksums to find. */
-static void every_flipped_bit_of_the_header_is_survived(void **state)
+/* A flipped bit may give a tensor another name, shape or dtype of the same size; only checksums can find that. */
+static void every_flipped_bit_of_the_header_is_harmless(void **state)
 {
     (void)state;
     size_t size, opened = 0;
@@ -209,7 +210,7 @@ static void every_flipped_bit_of_the_header_is_survived(void **state)
     close(descriptor);
 }
 
-static void what_is_no_file_is_an_io_error(void **state)
+static void paths_that_are_not_files_are_io_errors(void **state)
 {
     (void)state;
     gsc_safetensors *file = NULL;
@@ -221,8 +222,8 @@ static void what_is_no_file_is_an_io_error(void **state)
     assert_null(file);
 }
 
-/* With 64 MiB for all data, what claims gigabytes is refused for its content, not for lack of memory. Sanitizers take
- * terabytes of their own. */
+/* With a limit of 64 MiB, files that claim gigabytes are refused for their content, not for lack of memory. Sanitizers
+ * reserve terabytes, so they skip it. */
 static void claims_are_checked_before_memory_is_taken(void **state)
 {
     (void)state;
@@ -241,15 +242,15 @@ static void claims_are_checked_before_memory_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers_that_are_none_are_refused),
-        cmocka_unit_test(fields_that_are_wrong_are_refused),
-        cmocka_unit_test(places_that_do_not_fit_are_refused),
+        cmocka_unit_test(invalid_headers_are_refused),
+        cmocka_unit_test(wrong_fields_are_refused),
+        cmocka_unit_test(wrong_offsets_are_refused),
         cmocka_unit_test(huge_numbers_are_refused),
         cmocka_unit_test(a_header_length_beyond_the_file_takes_no_memory),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(truncation_at_every_byte_is_an_error),
-        cmocka_unit_test(every_flipped_bit_of_the_header_is_survived),
-        cmocka_unit_test(what_is_no_file_is_an_io_error),
+        cmocka_unit_test(every_flipped_bit_of_the_header_is_harmless),
+        cmocka_unit_test(paths_that_are_not_files_are_io_errors),
         cmocka_unit_test(claims_are_checked_before_memory_is_taken),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -29,7 +29,7 @@ static void assert_json(const gsc_scaler_state *state, const char *expected)
 
 static void assert_states_equal(const gsc_scaler_state *a, const gsc_scaler_state *b)
 {
-    assert_memory_equal(a, b, sizeof *a); /* no padding inside: doubles, int64 and a pair of int32 */
+    assert_memory_equal(a, b, sizeof *a); /* the struct has no padding */
 }
 
 static gsc_scaler_state parse(const char *text)
@@ -40,7 +40,7 @@ static gsc_scaler_state parse(const char *text)
     return state;
 }
 
-/* Refused with these words, *out untouched. */
+/* Refused with these words, *out unchanged. */
 #define assert_refused(text, ...)                                                                                      \
     do {                                                                                                               \
         gsc_scaler_state refused_, before_;                                                                            \
@@ -60,7 +60,7 @@ static void state_is_written_as_pytorch_does(void **state)
     assert_states_equal(&read, &written);
 }
 
-static void a_scaler_goes_through_json(void **state)
+static void a_scaler_survives_the_way_through_json(void **state)
 {
     (void)state;
     gsc_scaler_options options = gsc_scaler_options_default();
@@ -124,15 +124,15 @@ static void missing_extra_keys_mean_keep(void **state)
     assert_true(read.hysteresis == 3 && read.hysteresis_tracker == 0);
 }
 
-/* A tracker without what it is measured by would be lost in silence. */
-static void a_hysteresis_tracker_comes_with_its_hysteresis(void **state)
+/* A tracker without its hysteresis would be lost without a message. */
+static void a_hysteresis_tracker_needs_its_hysteresis(void **state)
 {
     (void)state;
     assert_refused("{" PYTORCH ", \"hysteresis_tracker\": 2}", "hysteresis_tracker is 2", "hysteresis is missing",
                    "both or neither");
     assert_refused("{" PYTORCH ", \"hysteresis_tracker\": 0}", "hysteresis_tracker is 0", "hysteresis is missing");
     gsc_scaler_state written = standard_state();
-    written.hysteresis_tracker = 2; /* what gsc_scaler_load_state_dict refuses is not mended on the way */
+    written.hysteresis_tracker = 2; /* out of range: gsc_scaler_load_state_dict refuses it, JSON keeps it */
     assert_json(&written, "{" PYTORCH ", \"hysteresis\": 0, \"hysteresis_tracker\": 2}");
     gsc_scaler_state read = parse("{" PYTORCH ", \"hysteresis_tracker\": 2, \"hysteresis\": 0}");
     assert_states_equal(&read, &written);
@@ -169,7 +169,7 @@ static void numbers_survive_bit_for_bit(void **state)
     }
 }
 
-static void integers_and_reals_stand_for_each_other(void **state)
+static void integers_and_reals_are_interchangeable(void **state)
 {
     (void)state;
     gsc_scaler_state expected = standard_state();
@@ -245,7 +245,7 @@ static void unknown_keys_are_ignored(void **state)
     assert_states_equal(&read, &expected);
 }
 
-static void what_is_no_object_is_refused(void **state)
+static void texts_that_are_not_objects_are_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {"",
@@ -319,18 +319,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(state_is_written_as_pytorch_does),
-        cmocka_unit_test(a_scaler_goes_through_json),
+        cmocka_unit_test(a_scaler_survives_the_way_through_json),
         cmocka_unit_test(empty_state_is_an_empty_object),
         cmocka_unit_test(defaults_of_extra_keys_are_not_written),
         cmocka_unit_test(missing_extra_keys_mean_keep),
-        cmocka_unit_test(a_hysteresis_tracker_comes_with_its_hysteresis),
+        cmocka_unit_test(a_hysteresis_tracker_needs_its_hysteresis),
         cmocka_unit_test(numbers_survive_bit_for_bit),
-        cmocka_unit_test(integers_and_reals_stand_for_each_other),
+        cmocka_unit_test(integers_and_reals_are_interchangeable),
         cmocka_unit_test(other_types_are_refused_by_name),
         cmocka_unit_test(required_keys_are_required),
         cmocka_unit_test(both_names_of_the_tracker_are_read),
         cmocka_unit_test(unknown_keys_are_ignored),
-        cmocka_unit_test(what_is_no_object_is_refused),
+        cmocka_unit_test(texts_that_are_not_objects_are_refused),
         cmocka_unit_test(deep_and_huge_texts_are_refused),
         cmocka_unit_test(unwritable_states_are_refused),
     };
