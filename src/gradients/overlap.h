@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overlap.h: whether strides reach one address twice: exact, also for interleaved strides. */
+/* overlap.h: whether strides reach one address twice. */
 #ifndef GSC_GRADIENTS_OVERLAP_H
 #define GSC_GRADIENTS_OVERLAP_H
 
@@ -8,12 +8,15 @@
 typedef enum gsc__overlap {
     GSC_DISJOINT,
     GSC_OVERLAPPING,
-    GSC_UNDECIDED /* so irregular that the search was given up */
+    GSC_UNDECIDED /* three or more dimensions, neither nested nor two of them overlapping */
 } gsc__overlap;
 
 /* Whether two elements of one tensor share memory. Of a collapsed layout. */
 gsc__overlap gsc__self_overlap(const gsc__layout *collapsed);
-/* Whether an element of a shares memory with one of b. Of collapsed layouts. */
-gsc__overlap gsc__pair_overlap(const gsc__layout *a, const gsc__layout *b);
+
+/* Returns true if no element of a shares memory with one of b, false if some do or if it is undecided. Of collapsed
+ * layouts. Decided are layouts that lie one behind the other in memory, and layouts interleaved in one period: columns
+ * of one matrix, real and imaginary parts. */
+bool gsc__are_disjoint(const gsc__layout *a, const gsc__layout *b);
 
 #endif

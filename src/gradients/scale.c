@@ -99,15 +99,18 @@ static bool disjoint(const gsc__view *a, const gsc__view *b)
     gsc__layout one, other;
     gsc__layout_collapse(a->tensor, a->kind, &one);
     gsc__layout_collapse(b->tensor, b->kind, &other);
-    return gsc__pair_overlap(&one, &other) == GSC_DISJOINT;
+    return gsc__are_disjoint(&one, &other);
 }
 
 static gsc_status check_overlap(const gsc__view *in, const gsc__view *out, const gsc__message_subject *pair)
 {
     if (same_view(in, out) || disjoint(in, out))
         return GSC_OK;
-    return gsc_fail(GSC_ERR_VALUE, "%s: in and out overlap in memory; allowed are the same view and disjoint ones",
-                    describe_pair(pair).text);
+    return gsc_fail(
+        GSC_ERR_VALUE,
+        "%s: in and out overlap in memory, or are interleaved too irregularly to tell; allowed are the same "
+        "view and disjoint ones",
+        describe_pair(pair).text);
 }
 
 gsc_status gsc__scale_check(const DLTensor *in, const DLTensor *out, size_t index, size_t total)

@@ -89,8 +89,8 @@ static int take_pair(arrays *in, arrays *out, PyObject *source, PyObject *target
     return arrays_take_one(out, target, true, "target");
 }
 
-/* Allowed at any time: in callbacks, and while another thread is inside the scaler. The GIL is kept, as the scale is only
- * ever changed with it. */
+/* Allowed at any time: in callbacks, and while another thread is inside the scaler. The GIL is kept, as the scale is
+ * only ever changed with it. */
 static PyObject *scaler_scale(PyObject *self, PyObject *args)
 {
     PyObject *source, *target, *value = NULL;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which pairs gsc__scale_check takes. */
+#include <stddef.h>
+
+#include "asserts.h"
+#include "gradients/scale.h"
+#include "layouts.h"
+static _Alignas(16) float memory[4096];
+
+static gsc_status check_pair(DLDataType dtype, int64_t in_start, int64_t in_stride, int64_t out_start,
+                             int64_t out_stride)
+{
+    const int64_t shape = 50;
+    char *base = (char *)memory + 4096;
+    DLTensor in = tensor_over(base + in_start * dtype.bits / 8, dtype, 1, &shape, &in_stride);
+    DLTensor out = tensor_over(base + out_start * dtype.bits / 8, dtype, 1, &shape, &out_stride);
+    return gsc__scale_check(&in, &out, 0, 0);
+}
+
+static void test_scale_in_and_out(void **state)
+{
+    (void)state;
+    assert_ok(check_pair(GSC_FLOAT32, 0, 1, 0, 1));   /* in place */
+    assert_ok(check_pair(GSC_FLOAT32, 0, -3, 0, -3)); /* in place, backwards */
+    assert_ok(check_pair(GSC_FLOAT32, 0, 1, 50, 1));  /* side by side */
+    assert_ok(check_pair(GSC_FLOAT32, 0, 2, 1, 2));   /* interleaved */
+    assert_ok(check_pair(GSC_FLOAT32, 0, 0, 1, 1));   /* broadcast */
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 1, 1, 1), "gsc_scaler_scale: in and out overlap");
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 1, 49, -1), "overlap"); /* the same, reversed */
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 0, 2, 1, 3), "overlap");
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 3, 0, 0, 1), "overlap"); /* broadcast of one that is written */
+    assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 99, 1, 0, 0), "out has strides", "more than once");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scale_in_and_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
