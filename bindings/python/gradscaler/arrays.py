@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as an array, and what of a PyTorch gradient can be handed over. No array library is imported: what has
-not been imported cannot have made the object at hand."""
+"""What counts as an array, and which view of a PyTorch gradient the core gets. No array library is imported: without
+it, there are no arrays of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def torch_parameter_type() -> Any:
 
 
 def _class_of(module: Any, name: str) -> Any:
-    """None where the module has no such class: another thread may be importing it now, and tests put stubs there."""
+    """The class, or None if the module lacks it: another thread may be importing it, and tests put stubs there."""
     found = getattr(module, name, None)
     return found if isinstance(found, type) else None
 
@@ -33,13 +33,13 @@ def is_numpy(value: object) -> bool:
 
 def is_tensor(value: object) -> bool:
     """Whether `value` looks like the array or tensor of some library."""
-    if isinstance(value, type):  # which has the same attributes as its instances
+    if isinstance(value, type):  # a class has the attributes of its instances
         return False
     return hasattr(value, "__dlpack__") or (hasattr(value, "shape") and hasattr(value, "dtype"))
 
 
 def is_buffer(value: Any) -> bool:
-    """Whether `value` speaks the buffer protocol, as bytes, array.array and memoryview do."""
+    """Whether `value` has the buffer protocol, as bytes, array.array and memoryview do."""
     try:
         memoryview(value).release()
     except (TypeError, ValueError, BufferError):
@@ -48,9 +48,9 @@ def is_buffer(value: Any) -> bool:
 
 
 def expose(gradients: list[Any]) -> list[Any]:
-    """Replaces, in the list, the PyTorch gradients that cannot be handed over as they are by views of their elements.
+    """Replaces, in the list, PyTorch gradients that the core cannot borrow themselves by views of their elements.
 
-    Sparse gradients are their values. Subclasses are detached: they refuse DLPack where they require a gradient."""
+    A sparse gradient becomes its values. A subclass is detached: it refuses DLPack if it requires a gradient."""
     tensor_type = torch_tensor_type()
     if tensor_type is not None:
         for index, gradient in enumerate(gradients):

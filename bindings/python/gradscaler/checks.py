@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of what users pass. Ranges are the core's business."""
+"""Checks the types of what users pass. The core checks ranges."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def integer(what: str, value: Any, bits: int = 64) -> int:
 
 
 def flag(what: str, value: Any) -> bool:
-    """`value`, which is True, False, 1, 0 or a tensor of one of these. Any object is true or false, but "False" is
-    true, and None says nothing."""
+    """`value`, which must be True, False, 1, 0 or a tensor of one of these. Truth is not enough: "False" is true."""
     wanted = "True or False"
     number = _element(what, value, wanted)
     if not isinstance(number, int) or number not in (0, 1):
@@ -80,13 +79,13 @@ def _refusal(what: str, value: Any, wanted: str) -> str:
 def _shown(value: Any) -> str:
     try:
         text = repr(value)
-    except Exception:  # integers of many digits have none
+    except Exception:  # Python refuses to print long integers
         return f"a {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:50]}...{text[-20:]}"
 
 
-def cpu(device: Any) -> None:
-    """Refuses devices that are not served: all but the CPU."""
+def require_cpu(device: Any) -> None:
+    """Refuses every device but the CPU."""
     if isinstance(device, numbers.Number):
         raise TypeError(
             f"device is {device!r}, it must be a name such as 'cpu'; a scale is given by keyword: "

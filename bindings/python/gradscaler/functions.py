@@ -2,9 +2,9 @@
 """The scaler's loops without a scaler.
 
 `arrays` is one array, or an iterable of arrays in which None entries are passed over. Arrays live in host memory, hold
-float32, float64, float16 or bfloat16, have any shape and any strides, and speak DLPack or the buffer protocol: NumPy,
+float32, float64, float16 or bfloat16, have any shape and any strides, and support DLPack or the buffer protocol: NumPy,
 PyTorch, array.array, ml_dtypes' bfloat16. They are changed in place, never copied. All checks come before the first
-change. Raised by all: ValueError (dtype, layout, a bad number; read-only where it is to be changed), TypeError (not an
+change. All functions raise ValueError (dtype, layout, a bad number; a read-only array to be changed), TypeError (not an
 array; a masked array of NumPy), NotImplementedError (complex), DeviceError."""
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def grad_statistics(array: Any) -> GradStatistics:
 
 
 def _as_list(arrays: Any) -> list[Any]:
-    """One array is a list of one: a matrix is not its rows."""
+    """A list of arrays. One array becomes a list of one: a matrix is not its rows."""
     if is_tensor(arrays) or is_buffer(arrays):
         arrays = [arrays]
     elif not isinstance(arrays, Iterable):
@@ -115,7 +115,7 @@ def _as_list(arrays: Any) -> list[Any]:
 
 
 def _exposed(arrays: list[Any]) -> list[Any]:
-    """Refuses PyTorch tensors that are easily handed over by mistake."""
+    """The arrays as the core can borrow them. Refuses PyTorch tensors that are easily passed by mistake."""
     tensor_type = torch_tensor_type()
     if tensor_type is None:
         return arrays

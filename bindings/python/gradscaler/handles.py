@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which optimizer is which: the handles that the core knows them by."""
+"""The handles by which the core knows a scaler's optimizers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _READY = 0
 class _Known(NamedTuple):
     handle: Handle
     optimizer: Callable[[], Any]
-    """None where it has died."""
+    """Returns the optimizer, or None if it has died."""
     held: bool
-    """Kept alive by us, until the iteration ends."""
+    """This object keeps the optimizer alive until the iteration ends."""
 
 
 class Handles:
-    """The optimizers of one scaler, by identity. They are referred to weakly; objects that allow no weak reference
-    (lists) are kept alive until the iteration ends. Then these and those that have died are forgotten.
+    """The optimizers of one scaler, by identity. References to them are weak; objects that allow no weak reference
+    (lists) are kept alive until the iteration ends. Then these, and optimizers that have died, are forgotten.
 
-    Threads: what changes anything here is called inside `with core:`, together with the core's function that it is
-    for. So a handle stays known in between, and one optimizer never has two. What only looks may be called at any time:
-    it takes one look at the dict."""
+    Threads: methods that change something are called inside `with core:`, together with the core's function that needs
+    them. So a handle stays known in between, and an optimizer never has two. Methods that only read may be called at
+    any time: they read the dict once."""
 
     def __init__(self, core: Scaler) -> None:
         self._core = core
@@ -39,7 +39,7 @@ class Handles:
         if known is not None:
             if known.optimizer() is optimizer:
                 return known.handle
-            self._forget(key, known)  # of an object that is no more
+            self._forget(key, known)  # another optimizer had this id, and has died
         try:
             known = _Known(Handle(), weakref.ref(optimizer), held=False)
         except TypeError:
@@ -48,29 +48,28 @@ class Handles:
         return known.handle
 
     def find(self, optimizer: Any) -> Handle:
-        """The same without making the optimizer known: a handle that the core has not seen stands for a stranger. It
-        only looks."""
+        """The optimizer's handle; a new one, which the core does not know, if the optimizer is not known. Only reads."""
         known = self._known.get(id(optimizer))
         return known.handle if known is not None and known.optimizer() is optimizer else Handle()
 
     def optimizer_of(self, handle: Handle) -> Any:
-        """The optimizer behind a handle; None where there is none any more."""
+        """The optimizer of a handle; None if it has died."""
         return next((known.optimizer() for known in list(self._known.values()) if known.handle is handle), None)
 
     def iteration_is_open(self) -> bool:
-        """Whether something of this iteration is still to be closed by an update."""
+        """Whether this iteration has begun and needs an update to end it."""
         return self._unfinished or any(self._is_open(known.handle) for known in self._known.values())
 
     def mark_unfinished(self) -> None:
-        """For a result of this iteration that the optimizers' stages do not show."""
+        """Records that the iteration has begun, where the optimizers' stages do not show it."""
         self._unfinished = True
 
     def mark_if_open(self, handle: Handle) -> None:
-        """Before the handle's stage is reset or lost."""
+        """Call it before the handle's stage is reset or lost."""
         self._unfinished = self._unfinished or self._is_open(handle)
 
     def end_iteration(self) -> None:
-        """After an update: forgets those that have died, or were kept alive for this iteration only."""
+        """After an update: forgets optimizers that have died, or were kept alive for this iteration only."""
         for key, known in list(self._known.items()):
             if known.held or known.optimizer() is None:
                 self._forget(key, known)

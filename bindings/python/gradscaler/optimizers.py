@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers as a scaler sees them: where the gradients are, what they are called, how a step is taken.
+"""Optimizers as a scaler sees them: their gradients, the gradients' names, their step.
 
-Three kinds are known: objects with `param_groups` (PyTorch's and those like them), objects with `grads()`, and plain
+There are three kinds: objects with `param_groups` (PyTorch's and those like them), objects with `grads()`, and plain
 lists of arrays, which have no step of their own."""
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _EXPECTED = (
 
 
 def gradients(optimizer: Any, sums: bool, half_sums: bool) -> list[Any]:
-    """The gradients in their order, None where a parameter has none. Raises TypeError for what is no optimizer.
+    """The gradients in their order, None where a parameter has none. Raises TypeError if it is no optimizer.
 
-    sums: of sparse gradients, elements that are listed several times have to be summed, as a norm wants it; half_sums:
-    of float16 ones, whose sums may overflow."""
+    A sparse gradient may list an element several times. sums: these must be summed first, as for a norm; half_sums:
+    those of float16 must, because their sum may overflow."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:
         return _gradients_of_groups(groups, sums, half_sums)
@@ -78,7 +78,7 @@ def _gradients_of_list(found: list[Any], sums: bool, half_sums: bool) -> list[An
 
 
 def _with_duplicates(found: list[Any], every: bool) -> list[int]:
-    """Where the sparse gradients are whose elements are not yet summed; float16 ones alone unless `every`."""
+    """The indices of sparse gradients with duplicates not yet summed; only of float16 ones unless `every`."""
     tensor_type = torch_tensor_type()
     if tensor_type is None:
         return []
@@ -94,8 +94,8 @@ def _with_duplicates(found: list[Any], every: bool) -> list[int]:
 
 
 def namer(optimizer: Any) -> Callable[[int], str | None] | None:
-    """A function from a gradient's index to its name, for one call of the core: the names are listed once, when the
-    first is asked for. None where the index is all there is."""
+    """A function from a gradient's index to its name, for one call of the core; None if the gradients have no names. It
+    lists the names when it is first called."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:
         return _Names(lambda: _names_in_groups(groups))
@@ -138,9 +138,9 @@ def stepper(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ca
     raise TypeError(_EXPECTED.format(f"{type(optimizer).__name__}, which has no step()"))
 
 
-def letting_go(grads: Any, step: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """The step, which then finds no reference of ours to its arrays: NumPy's resize() counts them, and what it frees
-    shall be free."""
+def dropping_references(grads: Any, step: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """The step, preceded by clearing the list `grads`. NumPy's resize() refuses arrays with further references, and
+    memory that the step frees must not be kept."""
     if step is None:
         return None
 
@@ -156,14 +156,15 @@ def is_scale_aware(optimizer: Any) -> bool:
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 
-def wants_scaler(optimizer: Any) -> bool:
-    """Whether its step takes the scaler itself (PyTorch's older protocol)."""
+def takes_scaler(optimizer: Any) -> bool:
+    """Whether its step takes the scaler as an argument (PyTorch's older protocol)."""
     return "grad_scaler" in inspect.signature(optimizer.step).parameters
 
 
 def step_with_scale(optimizer: Any, step: Callable[[], Any], scale: float | None) -> Any:
-    """The step of a scale-aware optimizer, which reads `grad_scale` (None: the gradients are unscaled) and `found_inf`
-    (0: it is not called after an overflow). A `grad_scale` that the user has set is a further divisor, and stays.
+    """Calls the step of a scale-aware optimizer. It reads `grad_scale` (None: the gradients are unscaled) and
+    `found_inf` (always 0: it is not called after an overflow). A `grad_scale` of the user's is a further divisor, and
+    stays.
 
     Source: torch/amp/grad_scaler.py, GradScaler.step."""
     missing = object()
@@ -184,9 +185,9 @@ def step_with_scale(optimizer: Any, step: Callable[[], Any], scale: float | None
 
 
 def _scalar(value: float) -> Any:
-    """A float32 tensor of no dimensions where there is torch."""
+    """`value` as a float32 tensor of no dimensions if torch is imported, else itself."""
     full = getattr(sys.modules.get("torch"), "full", None)
-    if torch_tensor_type() is None or full is None:  # the latter while another thread imports it
+    if torch_tensor_type() is None or full is None:  # None: another thread is importing it
         return value
     torch = sys.modules["torch"]
     return full((), value, dtype=torch.float32, device="cpu")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scaler needs of the ranks that train together."""
+"""The collectives that a scaler calls, where several ranks train together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 class Comm(Protocol):
     """Collectives over the ranks, for `GradScaler(comm=...)`: all ranks then skip a step together.
 
-    Each is called with a writable memoryview, which it changes in place, by every rank in the same order. With mpi4py:
+    Every rank calls them in the same order, each with a writable memoryview to change in place. With mpi4py:
 
         class Ranks:
             def allreduce_max(self, values):

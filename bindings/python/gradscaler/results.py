@@ -21,7 +21,7 @@ class Outcome(IntEnum):
 
 
 class EventKind(IntEnum):
-    """What an `Event` tells of."""
+    """What an `Event` reports."""
 
     OVERFLOW = 0
     """An optimizer's gradients are not finite."""
@@ -30,14 +30,14 @@ class EventKind(IntEnum):
     GROWTH = 2
     """`update` made the scale larger."""
     AT_MIN_SCALE = 3
-    """A due backoff ended at `min_scale` (not told of static scales)."""
+    """A due backoff ended at `min_scale` (not reported for static scales)."""
 
 
 class Overflow(NamedTuple):
     """One gradient with infinities or NaNs."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, of no use here
-    """Its place among the optimizer's gradients, from 0; parameters without a gradient count."""
+    """Its index among the optimizer's gradients, from 0; parameters without a gradient count."""
     name: str | None
     """Its name; None for arrays of a plain list."""
     inf_count: int
@@ -73,7 +73,7 @@ class GradStatistics(NamedTuple):
     infs: int
     nans: int
     min_abs: float
-    """The smallest magnitude that is neither 0 nor NaN nor infinite; 0.0 if there is none."""
+    """The smallest finite magnitude that is not 0; 0.0 if there is none."""
     max_abs: float
     """The largest finite magnitude; 0.0 if there is none."""
     exponents: dict[int, int]

@@ -38,9 +38,9 @@ class Event(NamedTuple):
 class GradScaler:
     """Dynamic loss scaling for mixed-precision training.
 
-    Half precision loses small gradients: they underflow to zero. A scaler multiplies the loss by a large factor before
-    the backward pass and divides the gradients by it afterwards. A step whose gradients overflowed is skipped, and the
-    scale adapts itself: it shrinks after an overflow and grows after a while without one.
+    Half precision loses small gradients: they underflow to zero. A scaler multiplies the loss by a large factor, the
+    scale, before the backward pass and divides the gradients by it afterwards. A step whose gradients overflowed is
+    skipped. The scale adapts: it shrinks after an overflow and grows after a while without one.
 
         scaler = GradScaler()
         for x, y in batches:
@@ -53,17 +53,17 @@ class GradScaler:
     An optimizer is one of:
 
     * an object with `param_groups` and `step()`, as PyTorch's: a list of dicts whose "params" have a `grad`;
-    * an object with `grads()`, which returns its gradient arrays (None: no gradient now), and `step()`; where it has
-      `names()` too, these are the gradients' names in messages and reports;
+    * an object with `grads()`, which returns its gradient arrays (None: no gradient now), and `step()`; if it also has
+      `names()`, these name the gradients in messages and reports;
     * a list (or tuple) of gradient arrays. It has no step of its own: after `step(list)`, `outcome(list)` tells whether
       to apply the gradients. Until `update`, it has to be the same list object.
 
-    Gradients are float32, float64 or bfloat16 arrays in host memory (NumPy, PyTorch, array.array, whatever speaks
-    DLPack or the buffer protocol), of any shape and strides. They are changed in place and never copied.
+    Gradients are float32, float64 or bfloat16 arrays in host memory (NumPy, PyTorch, array.array and others with DLPack
+    or the buffer protocol), of any shape and strides. They are changed in place and never copied.
 
     Each optimizer goes ready -> unscaled -> stepped once per iteration; `update` makes all ready again. Calls out of
     order raise RuntimeError and change nothing. With several optimizers, an overflow in one skips only its own step;
-    `update` then backs off. A scaler may be used by several threads; a call waits for the one under way.
+    `update` then backs off. Several threads may use a scaler; a call waits for the one under way.
 
     Args:
         device: where the gradients are; only "cpu" is served. Others raise DeviceError.
@@ -73,18 +73,18 @@ class GradScaler:
         growth_interval: see `growth_factor`; >= 1.
         enabled: False makes the scaler a pass-through: `scale` returns its argument, `step` calls the optimizer, the
             other methods do nothing.
-        min_scale: the scale never falls below; default and least 2**-126, so that 1/scale stays finite.
-        max_scale: growth that would pass it leaves the scale; default and greatest that of float32.
-            min_scale == init_scale == max_scale is a static scale.
-        hysteresis: the first `hysteresis` - 1 overflows skip their step but leave the scale; a clean update restores
-            the credit (apex's rule).
-        max_consecutive_skips: `update` raises DivergedError, which names the gradients, from so many iterations in a
-            row with an overflow on. 0: no limit.
-        allow_fp16_grads: False refuses float16 gradients: keep parameters in float32, unscaled float16 gradients
+        min_scale: the scale never falls below it. Default, and the smallest allowed: 2**-126 (1/scale stays finite).
+        max_scale: the scale does not grow if it would pass this limit. Default, and the largest allowed: float32's
+            maximum. min_scale == init_scale == max_scale makes the scale static.
+        hysteresis: the first `hysteresis` - 1 overflows skip their step but leave the scale; a clean update starts the
+            count again (apex's rule).
+        max_consecutive_skips: after this many iterations in a row with an overflow, `update` raises DivergedError, which
+            names the gradients. 0: no limit.
+        allow_fp16_grads: False refuses float16 gradients. Keep parameters in float32: unscaled float16 gradients
             underflow.
         comm: the ranks that train together, see `gradscaler.Comm`.
-        on_event: called with an `Event` at every overflow and change of the scale. It may read the scaler, not change
-            it. An exception that it raises comes out of the scaler's call, which is complete by then.
+        on_event: called with an `Event` at every overflow and every change of the scale. It may read the scaler, not
+            change it. An exception that it raises comes out of the scaler's call, which is complete by then.
 
     Raises:
         TypeError, ValueError: an argument of a wrong type, or out of its range.
@@ -120,7 +120,7 @@ class GradScaler:
         comm: Comm | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        checks.cpu(device)
+        checks.require_cpu(device)
         if comm is not None and not callable(getattr(comm, "allreduce_max", None)):
             raise TypeError(f"comm is a {type(comm).__name__}, it must have a method allreduce_max(values)")
         if on_event is not None and not callable(on_event):
@@ -152,7 +152,7 @@ class GradScaler:
         self._handles = Handles(self._core)
 
     def _observer(self, on_event: Callable[[Event], object]) -> Callable[[int, float, int, Handle | None], object]:
-        # Weakly: the core, which we own, keeps it.
+        # Weakly, since this scaler owns the core, which keeps the function.
         reference = weakref.ref(self)
 
         def observe(kind: int, scale: float, update: int, handle: Handle | None) -> None:
@@ -167,11 +167,11 @@ class GradScaler:
         """Multiplies a loss, or several, by the scale.
 
         Args:
-            outputs: a tensor, or an iterable of such things, nested as you like. Lists, tuples and named tuples come
-                back as what they are, other iterables as an iterator that scales when it is read. PyTorch tensors keep
-                their autograd graph, and dtypes follow PyTorch's promotion: a float16 tensor stays float16, one of no
-                dimensions becomes float32. NumPy arrays and scalars go by the same rule, product in float32 (float64
-                for float64), rounded once; subclasses of its arrays stay what they are, masked ones masked.
+            outputs: a tensor, or an iterable of outputs, nested as you like. Lists, tuples and named tuples keep their
+                type; other iterables become an iterator that scales when it is read. PyTorch tensors keep their
+                autograd graph, and dtypes follow PyTorch's promotion: a float16 tensor stays float16, one of no
+                dimensions becomes float32. NumPy arrays and scalars follow the same rule, with the product in float32
+                (float64 for float64), rounded once; subclasses of NumPy's array keep their type, and masks.
 
         Returns:
             New tensors in the same structure; `outputs` itself when disabled.
@@ -185,9 +185,9 @@ class GradScaler:
         return result
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divides the optimizer's gradients by the scale, in place, and notes whether some result is not finite.
+        """Divides the optimizer's gradients by the scale, in place, and records whether some result is not finite.
 
-        Optional: `step` does it where it was not done. Call it between the backward pass and `step`, once all
+        Optional: `step` does it if it was not done. Call it between the backward pass and `step`, once all
         gradients are accumulated, to look at the real gradients or to clip them:
 
             scaler.scale(loss).backward()
@@ -202,8 +202,8 @@ class GradScaler:
 
         Raises:
             RuntimeError: already unscaled or stepped since the last update.
-            ValueError: a float16 gradient (see `allow_fp16_grads`), one that is read-only or of another dtype; it is
-                named. Nothing is unscaled, and the optimizer stays ready. So with all that follow.
+            ValueError: a float16 gradient (see `allow_fp16_grads`), or one that is read-only or of another dtype; the
+                message names it. Nothing is unscaled, and the optimizer stays ready; also after the errors below.
             NotImplementedError: a complex gradient, a PyTorch DTensor.
             TypeError: not an optimizer, or a gradient that is no array, or a masked one of NumPy.
             DeviceError: a gradient that is not in host memory.
@@ -221,13 +221,12 @@ class GradScaler:
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscales if that was not done, then calls `optimizer.step(*args, **kwargs)`, or skips it after an overflow.
 
-        Where a subclass has an `unscale_` of its own, that is called. Parameters and optimizer state are untouched by a
-        skipped step. PyTorch's fused optimizers get their gradients still scaled and divide on the fly. While it is
-        enabled, the optimizer's step may read the scaler and call `scale`; whatever changes the scaler raises
-        RuntimeError there.
+        A subclass's own `unscale_` is called. A skipped step leaves parameters and optimizer state unchanged. PyTorch's
+        fused optimizers get their gradients still scaled and divide on the fly. The optimizer's step may read an enabled
+        scaler and call `scale`; calls that change the scaler raise RuntimeError there.
 
         Returns:
-            What the optimizer returned; None for a skipped step, or a list of arrays. `outcome` tells them apart.
+            What the optimizer returned; None for a skipped step, or a list of arrays. `outcome` tells which.
 
         Raises:
             RuntimeError: already stepped since the last update; or a closure while enabled: the gradients of a
@@ -244,18 +243,18 @@ class GradScaler:
         if not self._enabled:
             return self._call_step(optimizer, [], None, step, None)
         if step is None or not optimizers.is_scale_aware(optimizer):
-            if self._has_own_unscale() and self._stage(optimizer) == _READY:
+            if self._overrides_unscale() and self._stage(optimizer) == _READY:
                 self.unscale_(optimizer)
             return self._take_step(optimizer, step, None)
-        if optimizers.wants_scaler(optimizer):
-            return self._hand_over(optimizer, args, kwargs)
+        if optimizers.takes_scaler(optimizer):
+            return self._step_with_scaler(optimizer, args, kwargs)
         return self._take_step(
             optimizer,
             lambda: optimizers.step_with_scale(optimizer, step, None),
             lambda _: self._step_scaled(optimizer, step),
         )
 
-    def _has_own_unscale(self) -> bool:
+    def _overrides_unscale(self) -> bool:
         """Whether `unscale_` is that of a subclass, or was replaced in this object."""
         return getattr(self.unscale_, "__func__", None) is not GradScaler.unscale_
 
@@ -268,9 +267,12 @@ class GradScaler:
         with self._core:
             handle = self._handles.find(optimizer)
             if self._core.get_stage(handle) != _READY:
-                return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # not looked at again
+                return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # does not read gradients
         grads, name = self._gradients(optimizer)
-        step, step_scaled = optimizers.letting_go(grads, step), optimizers.letting_go(grads, step_scaled)
+        step, step_scaled = (
+            optimizers.dropping_references(grads, step),
+            optimizers.dropping_references(grads, step_scaled),
+        )
         return self._call_step(optimizer, grads, name, step, step_scaled)
 
     def _call_step(self, optimizer: Any, grads: Any, name: Any, step: Any, step_scaled: Any) -> Any:
@@ -278,11 +280,11 @@ class GradScaler:
             return self._core.step(self._handles.get(optimizer), grads, name, step, step_scaled, 0.0, 2.0)
 
     def _step_scaled(self, optimizer: Any, step: Callable[[], Any]) -> Any:
-        self._handles.mark_unfinished()  # checked; if it fails, the optimizer is ready again all the same
+        self._handles.mark_unfinished()  # the optimizer was checked, but is ready again if its step fails
         return optimizers.step_with_scale(optimizer, step, self._core.get_scale())
 
-    def _hand_over(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """PyTorch's older protocol: the optimizer gets the scaler, and unscales itself if it wants to."""
+    def _step_with_scaler(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """PyTorch's older protocol: the optimizer's step gets the scaler, and may unscale with it."""
         value = None
         if self._stage(optimizer) != _STEPPED:
             warnings.warn(
@@ -296,8 +298,8 @@ class GradScaler:
         return value
 
     def _gradients(self, optimizer: Any, sums: bool = False) -> Any:
-        """The gradients and a function that names them. With ranks, an exception takes the gradients' place: the core
-        tells the others before it is raised."""
+        """The gradients and a function that names them. With ranks, an exception is returned in place of the gradients:
+        the core tells the other ranks before it is raised."""
         try:
             return optimizers.gradients(optimizer, sums, self._options["allow_fp16_grads"]), optimizers.namer(optimizer)
         except Exception as error:
@@ -309,17 +311,17 @@ class GradScaler:
         """Ends the iteration: adapts the scale, and makes every optimizer ready.
 
         After an overflow in any optimizer, the scale is multiplied by `backoff_factor`. After `growth_interval`
-        updates in a row without one, it is multiplied by `growth_factor`. Iterations without any gradient count as
-        neither.
+        updates in a row without one, it is multiplied by `growth_factor`. Iterations without any gradient do not
+        count.
 
         Args:
-            new_scale: a number, or a tensor of one element that requires no gradient, becomes the scale instead (its
-                value is copied). The count of clean updates is kept, a pending overflow is forgotten.
+            new_scale: the new scale instead: a number, or a tensor of one element that requires no gradient (its value
+                is copied). The count of clean updates is kept, a pending overflow is forgotten.
 
         Raises:
             RuntimeError: no optimizer was unscaled, recorded, stepped or skipped since the last update.
             ValueError, TypeError: a `new_scale` outside [min_scale, max_scale], or of another kind.
-            DivergedError: the update was made, and closes too many iterations in a row with an overflow.
+            DivergedError: `max_consecutive_skips` iterations in a row have overflowed. The update was made.
         """
         scale = None if new_scale is None else checks.real("new_scale", new_scale)
         with self._core:
@@ -361,19 +363,19 @@ class GradScaler:
             return self._core.clip_grad_norm(self._handles.get(optimizer), grads, name, max_norm, norm_type)
 
     def record(self, optimizer: Any, found_inf: bool) -> None:
-        """For gradients that you have unscaled and checked yourself: notes the verdict, as `unscale_` does.
+        """For gradients that you have unscaled and checked yourself: records the result, as `unscale_` does.
 
-        `optimizer` may be any object: its gradients are not looked at. Raises RuntimeError as `unscale_` does.
+        `optimizer` may be any object: its gradients are not read. Raises RuntimeError as `unscale_` does.
         """
         if self._enabled:
-            verdict = bool(found_inf)
+            found_inf = bool(found_inf)
             with self._core:
-                self._core.record(self._handles.get(optimizer), verdict)
+                self._core.record(self._handles.get(optimizer), found_inf)
 
     def skip(self, optimizer: Any) -> None:
         """Your own skip: the optimizer counts as stepped, without a step.
 
-        Skipped before being unscaled, it counts neither for nor against growth. Raises RuntimeError where it has
+        If it is skipped before it is unscaled, it counts neither for nor against growth. Raises RuntimeError if it has
         stepped already.
         """
         if self._enabled:
@@ -392,12 +394,12 @@ class GradScaler:
                 self._core.rearm(handle)
 
     def outcome(self, optimizer: Any) -> Outcome:
-        """What became of the optimizer's last step. RuntimeError where there was none.
+        """What became of the optimizer's last step. RuntimeError if there was none.
 
-        Inside `on_event` or the optimizer's own step, that is the last one that was complete before.
+        Inside `on_event` or the optimizer's own step, that is the step before the one under way.
 
-        Of a list of arrays, the outcome is known until `update`; of other optimizers until their next step. As a list
-        counts any object without weak references: one whose class has `__slots__` but no `__weakref__` among them.
+        The outcome of a list of arrays is known until `update`; of other optimizers until their next step. Any object
+        that allows no weak reference counts as a list: one whose class has `__slots__` without `__weakref__`.
         """
         return Outcome(self._core.result(self._handles.find(optimizer))[0])
 
@@ -447,24 +449,24 @@ class GradScaler:
         self._core.set_growth_interval(checks.integer("growth_interval", new_interval))
 
     def is_enabled(self) -> bool:
-        """Whether the scaler scales. It never disables itself."""
+        """Whether the scaler is enabled. It never disables itself."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
         """The state to save with a checkpoint; {} when disabled. Call it after `update`.
 
-        Exactly PyTorch's five entries: "scale", "growth_factor", "backoff_factor" (floats), "growth_interval" and
-        "_growth_tracker" (ints: clean updates since the last change). Further ones, "min_scale", "max_scale",
-        "hysteresis", "hysteresis_tracker", "consecutive_skips", only where they are not at their default and decide
-        something: the last two where `hysteresis` > 1 and where `max_consecutive_skips` > 0.
+        It has PyTorch's five entries: "scale", "growth_factor", "backoff_factor" (floats), "growth_interval" and
+        "_growth_tracker" (ints; the latter counts clean updates since the last change). "min_scale", "max_scale",
+        "hysteresis", "hysteresis_tracker" and "consecutive_skips" are added only if they are not at their default and
+        matter: the last two if `hysteresis` > 1 and if `max_consecutive_skips` > 0.
         """
         return state.to_dict(self._core.state(), self._options["max_consecutive_skips"] > 0)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores a state: this class's, PyTorch's, or lucid's (whose entry is "growth_tracker"). All or nothing.
 
-        Further entries that are missing keep the scaler's own values; unknown ones are ignored. A disabled scaler
-        checks the state and ignores it.
+        Where an entry beyond PyTorch's five is missing, the scaler keeps its own value. Unknown entries are ignored. A
+        disabled scaler checks the state, then ignores it.
 
         Raises:
             RuntimeError: an iteration is under way; or the state is empty, as that of a disabled scaler is.
@@ -482,24 +484,24 @@ class GradScaler:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._core:
-            return self._kept()
+            return self._saved()
 
-    def _kept(self) -> dict[str, Any]:
+    def _saved(self) -> dict[str, Any]:
         if self._handles.iteration_is_open():
             raise RuntimeError(
                 "a GradScaler can be pickled or copied between iterations only: after update(), before the next "
                 "unscale_() or step()"
             )
-        kept = {key: value for key, value in self.__dict__.items() if key not in ("_core", "_handles")}
-        kept.update((key, getattr(self, key)) for key in self._slots() if hasattr(self, key))
-        kept["_options"] = dict(
+        saved = {key: value for key, value in self.__dict__.items() if key not in ("_core", "_handles")}
+        saved.update((key, getattr(self, key)) for key in self._slots() if hasattr(self, key))
+        saved["_options"] = dict(
             self._options,
             growth_factor=self.get_growth_factor(),
             backoff_factor=self.get_backoff_factor(),
             growth_interval=self.get_growth_interval(),
         )
-        kept["_state"] = self._core.state()
-        return kept
+        saved["_state"] = self._core.state()
+        return saved
 
     def _slots(self) -> list[str]:
         """The attributes that subclasses keep in `__slots__`."""
@@ -507,24 +509,24 @@ class GradScaler:
             key for cls in type(self).__mro__ for key, member in vars(cls).items() if inspect.ismemberdescriptor(member)
         ]
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        kept = dict(kept)
-        fields = kept.pop("_state")
-        for key, value in kept.items():
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        saved = dict(saved)
+        fields = saved.pop("_state")
+        for key, value in saved.items():
             object.__setattr__(self, key, value)
         self._start()
         self._core.load_state(fields)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GradScaler:
-        """An independent scaler of the same state. comm and on_event are shared, not copied; but a method of what is
-        being copied, such as this scaler, becomes the copy's."""
-        kept = self.__getstate__()
+        """An independent scaler of the same state. comm and on_event are shared, not copied; but a bound method of an
+        object that is being copied too, such as this scaler, becomes the copy's method."""
+        saved = self.__getstate__()
         clone = type(self).__new__(type(self))
         memo[id(self)] = clone
         for shared in (self._comm, self._on_event):
             if id(getattr(shared, "__self__", None)) not in memo:
                 memo[id(shared)] = shared
-        clone.__setstate__(copy.deepcopy(kept, memo))
+        clone.__setstate__(copy.deepcopy(saved, memo))
         return clone
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scale(): tensors and nested structures of them, times the scale."""
+"""scale(): multiplies tensors, and nested structures of them, by the scale."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scaled(core: Scaler, outputs: Any) -> Any:
 
 
 def _scaled_numpy(core: Scaler, outputs: Any) -> Any:
-    """Types as PyTorch's: integers become float32, and so do half-precision numbers of no dimensions."""
+    """Dtypes follow PyTorch: integers become float32, and so do half-precision arrays of no dimensions."""
     numpy = sys.modules["numpy"]
     dtype, is_half = outputs.dtype, outputs.dtype.name in ("float16", "bfloat16")
     if dtype.kind == "c":
@@ -44,15 +44,15 @@ def _scaled_numpy(core: Scaler, outputs: Any) -> Any:
     elif is_half and outputs.ndim == 0:
         dtype = numpy.dtype(numpy.float32)
     if not isinstance(outputs, numpy.generic) and type(outputs) is not numpy.ndarray:
-        return _multiplied_by_itself(core, outputs, dtype)
+        return _scaled_subclass(core, outputs, dtype)
     product = numpy.empty(outputs.shape, dtype)
     core.scale(numpy.asarray(outputs), product)
     return product[()] if isinstance(outputs, numpy.generic) else product
 
 
-def _multiplied_by_itself(core: Scaler, outputs: Any, dtype: Any) -> Any:
-    """The same numbers by the array's own operators: a subclass has more than elements, such as a mask or a unit."""
+def _scaled_subclass(core: Scaler, outputs: Any, dtype: Any) -> Any:
+    """The same numbers, computed with the array's own operators: a subclass may have a mask or a unit."""
     numpy = sys.modules["numpy"]
     factor = (numpy.float64 if dtype == numpy.float64 else numpy.float32)(core.get_scale())
-    with numpy.errstate(over="ignore"):  # as the core, which does not warn
+    with numpy.errstate(over="ignore"):  # the core does not warn either
         return (outputs.astype(factor.dtype, copy=False) * factor).astype(dtype, copy=False)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state dict: PyTorch's five entries, and further ones only where they are not at their default and decide
-something. The library's JSON (include/gradscaler/state_json.h), which does not know the scaler's options, has the last
-three wherever they are not at their default."""
+"""The state dict: PyTorch's five entries, and further ones only if they are not at their default and matter. The
+library's JSON (include/gradscaler/state_json.h) does not know the scaler's options, and so has the last three whenever
+they are not at their default."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _FLT_MAX = (2.0 - 2.0**-23) * 2.0**127
 
 
 def to_dict(fields: dict[str, float], has_limit: bool) -> dict[str, Any]:
-    """The dict of the core's fields; {} for the empty state, that of a disabled scaler. has_limit: somebody looks at
-    the count of consecutive skips."""
+    """The dict of the core's fields; {} for the empty state, that of a disabled scaler. has_limit: the scaler has a
+    limit of consecutive skips, so that their count matters."""
     if not any(fields.values()):
         return {}
     state: dict[str, Any] = {
@@ -42,8 +42,8 @@ def to_dict(fields: dict[str, float], has_limit: bool) -> dict[str, Any]:
 
 
 def from_dict(state: Any) -> dict[str, float]:
-    """The core's fields. Zero means "keep the scaler's own", which a missing extra entry says; unknown entries are
-    ignored. Raises TypeError, KeyError (a required entry is missing) or ValueError."""
+    """The core's fields. A missing extra entry is left out: the core then keeps the scaler's own value, as for zero.
+    Unknown entries are ignored. Raises TypeError, KeyError (a required entry is missing) or ValueError."""
     if not isinstance(state, Mapping):
         raise TypeError(f"state_dict is a {type(state).__name__}, it must be a dict as state_dict() returns it")
     if not state:
@@ -77,7 +77,7 @@ def _required(state: Any, key: str) -> Any:
 
 
 def _not_zero(key: str, value: _Number, allowed: str) -> _Number:
-    """The core would take a zero that is written down for a missing entry."""
+    """Refuses an explicit zero, which the core would take for a missing entry."""
     if value == 0:
         raise ValueError(f"{key} is {value}, allowed are {allowed}; leave the entry out to keep the scaler's own")
     return value
@@ -88,7 +88,7 @@ def _integer(state: Any, key: str, bits: int = 64) -> int:
 
 
 def _growth_tracker(state: Any) -> int:
-    """PyTorch's entry `_growth_tracker`, or lucid's, which has no underscore."""
+    """PyTorch's entry `_growth_tracker`, or lucid's, without the underscore."""
     if "growth_tracker" not in state:
         return _integer(state, "_growth_tracker")
     tracker = _integer(state, "growth_tracker")
