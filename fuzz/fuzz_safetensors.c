@@ -10,7 +10,7 @@
 #include "gradscaler/safetensors.h"
 #include "support.h"
 
-static char folder[64], written[2][80];
+static char folder[48], written[2][80];
 
 static void remove_folder(void)
 {
