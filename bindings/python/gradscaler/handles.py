@@ -48,7 +48,7 @@ class Handles:
         return known.handle
 
     def find(self, optimizer: Any) -> Handle:
-        """The optimizer's handle; a new one, which the core does not know, if the optimizer is not known. Only reads."""
+        """The optimizer's handle; if it has none, a new one that stays unknown. Only reads."""
         known = self._known.get(id(optimizer))
         return known.handle if known is not None and known.optimizer() is optimizer else Handle()
 

@@ -78,7 +78,7 @@ class GradScaler:
             maximum. min_scale == init_scale == max_scale makes the scale static.
         hysteresis: the first `hysteresis` - 1 overflows skip their step but leave the scale; a clean update starts the
             count again (apex's rule).
-        max_consecutive_skips: after this many iterations in a row with an overflow, `update` raises DivergedError, which
+        max_consecutive_skips: after so many iterations in a row with an overflow, `update` raises DivergedError, which
             names the gradients. 0: no limit.
         allow_fp16_grads: False refuses float16 gradients. Keep parameters in float32: unscaled float16 gradients
             underflow.
@@ -222,8 +222,8 @@ class GradScaler:
         """Unscales if that was not done, then calls `optimizer.step(*args, **kwargs)`, or skips it after an overflow.
 
         A subclass's own `unscale_` is called. A skipped step leaves parameters and optimizer state unchanged. PyTorch's
-        fused optimizers get their gradients still scaled and divide on the fly. The optimizer's step may read an enabled
-        scaler and call `scale`; calls that change the scaler raise RuntimeError there.
+        fused optimizers get their gradients still scaled and divide on the fly. The optimizer's step may read an
+        enabled scaler and call `scale`; calls that change the scaler raise RuntimeError there.
 
         Returns:
             What the optimizer returned; None for a skipped step, or a list of arrays. `outcome` tells which.

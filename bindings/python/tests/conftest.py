@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models and optimizers that need nothing but NumPy."""
+"""Small models and optimizers for the tests; they need only NumPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def no_hang():
-    """SIGALRM ends a test that waits for ever, also inside the extension."""
+    """SIGALRM ends a test that waits forever, also inside the extension."""
     signal.alarm(120)
     yield
     signal.alarm(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short ways to the extension's Scaler and Handle."""
+"""Helpers of the tests that call the extension's Scaler and Handle directly."""
 
 import traceback
 

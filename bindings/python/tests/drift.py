@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether something grows with every iteration."""
+"""Checks that neither reference counts nor memory grow with the iterations."""
 
 import gc
 import sys
@@ -13,8 +13,8 @@ def resident_bytes():
 
 
 def assert_no_drift(iterate, watched):
-    """Over so many calls of iterate, neither the reference counts of what is watched nor the memory grow. Memory twice:
-    once, an allocator may have found no hole in what others have left."""
+    """Over ITERATIONS calls of iterate, neither the reference counts of the watched objects nor the memory grow. Memory
+    may grow in one of two halves: an allocator may need a new page for other reasons."""
 
     def rounds(n):
         for _ in range(n):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that have `__dlpack__` and nothing else, with capsules made by hand: any field can be what a test needs."""
+"""Objects whose only method is `__dlpack__`, with capsules made by hand, so that a test can set any field."""
 
 import ctypes
 
@@ -74,7 +74,7 @@ class Old:
 
 
 class New(Old):
-    """The same, versioned; `asked`: the arguments that it was asked with."""
+    """The same with a versioned capsule; `asked`: the arguments of the last call."""
 
     def __init__(self, values, version=(1, 0), flags=0, **fields):
         super().__init__(values, **fields)

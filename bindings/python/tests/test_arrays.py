@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects are arrays, that their own memory is used, and that it is given back."""
+"""Borrowing arrays: which objects are arrays, that their own memory is used, and that it is given back."""
 
 import array
 import ctypes
@@ -400,7 +400,7 @@ def test_names_may_be_absent_and_may_raise():
         unscale(four("int32"), name=lambda index: "wä?")
 
 
-# Nothing is kept, whatever happens
+# Nothing is kept after a call, failed or not
 
 
 def test_nothing_changes_when_one_is_refused():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the extension's Scaler calls: names, steps, observers and collectives, and their exceptions."""
+"""The callbacks of the extension's Scaler: names, steps, observers and collectives, and their exceptions."""
 
 import math
 import sys

@@ -16,7 +16,7 @@ from gradscaler import _core
 
 
 class TestDrift:
-    """Over 100,000 iterations of each kind of end, neither references nor memory grow."""
+    """Over 100,000 iterations, however they end, neither references nor memory grow."""
 
     @pytest.mark.parametrize("kind", ["success", "overflow", "refusal", "raise"])
     def test_no_drift(self, kind):

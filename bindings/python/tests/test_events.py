@@ -44,7 +44,7 @@ def test_an_observer_may_read_only():
 
 
 def read_all(scaler, optimizer):
-    """All that only reads."""
+    """Every call that only reads."""
     getters = (scaler.get_scale, scaler.get_growth_factor, scaler.get_backoff_factor, scaler.get_growth_interval)
     return (
         scaler.outcome(optimizer),
@@ -60,7 +60,7 @@ def read_all(scaler, optimizer):
 
 
 def refuse_all(scaler, optimizer):
-    """All that changes the scaler is refused, by a message that says what may be called; it is indeed possible."""
+    """Every call that changes the scaler is refused; the calls that the message allows are possible."""
     for call in (
         lambda: scaler.unscale_([f32(1.0)]),
         lambda: scaler.step([f32(1.0)]),
@@ -144,7 +144,7 @@ def test_an_observer_does_not_keep_the_scaler_alive():
 
 
 class OtherRank:
-    """Stands for a second rank: what it adds to each maximum and sum."""
+    """The values that a second rank adds to each maximum and sum."""
 
     def __init__(self, change=None):
         self.change = change or (lambda values: None)

@@ -124,7 +124,7 @@ def test_exceptions():
 
 @pytest.fixture
 def turns():
-    """A thread that counts whenever it is let; nobody is made to let it."""
+    """A thread that counts whenever it gets the GIL, which no thread is forced to give up."""
     count, done, interval = [0], threading.Event(), sys.getswitchinterval()
 
     def run():
@@ -187,6 +187,6 @@ def test_a_second_interpreter_is_refused():
     pytest.importorskip("_testcapi")
     attempt = "try:\n  from gradscaler import _core\nexcept ImportError: pass\nelse: 1 / 0"
     code = f"import sys; sys.path[:] = {sys.path!r}\n{attempt}"
-    # In a process of its own: after a second interpreter, PyTorch takes the interpreter's lock for held.
+    # In another process: PyTorch deadlocks on the GIL after a second interpreter has run.
     run = f"import _testcapi, gradscaler._core; raise SystemExit(_testcapi.run_in_subinterp({code!r}))"
     assert subprocess.run([sys.executable, "-c", run]).returncode == 0

@@ -24,7 +24,7 @@ MOMENT = 0.2  # seconds that are enough for a call that nobody holds up
 
 @pytest.fixture
 def restless():
-    """Threads take turns as often as can be."""
+    """Threads take turns as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -33,7 +33,7 @@ def restless():
 
 @pytest.fixture
 def at_a_new_handle(monkeypatch):
-    """Has a function called once, by the next call that makes an optimizer known, in the midst of it."""
+    """Calls a function once, in the middle of the next call that makes an optimizer known."""
 
     def call(function):
         def refer(optimizer):
@@ -47,7 +47,7 @@ def at_a_new_handle(monkeypatch):
 
 
 class Elsewhere:
-    """A function that runs in a thread of its own, for as long as the caller is ready to wait."""
+    """A function that runs in another thread; the caller waits for it only for a while."""
 
     def __init__(self, function):
         self.function = function
@@ -58,7 +58,7 @@ class Elsewhere:
 
 
 def all_at_once(count, work):
-    """Several threads do it again and again; the exceptions that it raised."""
+    """Several threads call it again and again; returns the exceptions that it raised."""
     errors, barrier = [], threading.Barrier(count)
 
     def loop():
@@ -86,7 +86,7 @@ def test_an_optimizer_that_two_threads_meet_first(at_a_new_handle):
 
 
 def test_two_threads_meet_new_optimizers(restless):
-    """Of those that step with the same one, one alone does."""
+    """Of the threads that step with the same optimizer, exactly one steps."""
 
     def work():
         scaler, optimizer = GradScaler(init_scale=4.0), Arrays(f32(16.0))
@@ -166,13 +166,13 @@ def test_optimizers_die_in_several_threads(restless):
 
 
 def test_lists_of_several_threads_wait_for_one_another(restless):
-    """A list has no step that could hold the others up."""
+    """A list has no step that other threads could wait for."""
     scaler = GradScaler(init_scale=2.0)
     assert all_at_once(4, lambda: scaler.step([f32(1.0)])) == []
 
 
 def test_nothing_comes_between_in_the_same_thread(at_a_new_handle):
-    """A finalizer, say. It is refused; what it has interrupted goes on."""
+    """As from a finalizer: the inner call is refused, the outer one goes on."""
     scaler, optimizer, refused = GradScaler(init_scale=4.0), Arrays(f32(16.0)), []
 
     def interrupt():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's messages are put into Python's words; what comes from the user is not."""
+"""The core's messages name functions and options as Python does; names of the user's stay as they are."""
 
 import re
 

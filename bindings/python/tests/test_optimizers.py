@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as an optimizer, where its gradients are, what they are called, how it steps."""
+"""Kinds of optimizers: their gradients, the gradients' names, their step."""
 
 import copy
 from array import array
@@ -298,7 +298,7 @@ def test_gradients_are_not_asked_for_again():
 @pytest.mark.parametrize("scale_aware", [False, True])
 @pytest.mark.parametrize("unscaled", [False, True])
 def test_a_step_may_do_with_its_arrays_what_it_likes(scale_aware, unscaled):
-    """Resizing is refused where somebody has borrowed the memory, NumPy's where somebody else knows the array."""
+    """An array cannot be resized while its memory is borrowed, nor NumPy's while there are further references to it."""
 
     class Growing(Arrays):
         _step_supports_amp_scaling = scale_aware

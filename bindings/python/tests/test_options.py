@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Construction, setters and other numbers that users pass: which kinds are taken, and what is said of the others."""
+"""Arguments of the constructor, the setters and others: which types are accepted, and the messages of refusals."""
 
 import decimal
 import inspect

@@ -45,7 +45,7 @@ def iterate(scaler, optimizer):
 
 
 def train(seed):
-    """Iterations with an overflow now and then; all that they leave behind."""
+    """Iterations with an overflow now and then; returns the state that they leave behind."""
     rng = np.random.default_rng(seed)
     scaler, optimizer = GradScaler(init_scale=8.0, growth_interval=3), sgd(None)
     (parameter,) = optimizer.param_groups[0]["params"]
@@ -83,7 +83,7 @@ class TestThreadPool:
                 assert scaler.get_scale() == scale / 2
 
     def test_whole_iterations_on_one_scaler(self):
-        """Whatever they interleave: every call gets its answer or a clear error, and none hangs."""
+        """In any order of their calls: each call returns or raises a clear error, and none hangs."""
         scaler = GradScaler(init_scale=8.0, growth_interval=1 << 40)
 
         def work(seed):
@@ -175,7 +175,7 @@ class TestFork:
         assert iterate(scaler, optimizer) == 2
 
     def test_within_an_iteration(self, size):
-        """Both sides finish it, each its own."""
+        """Parent and child finish the step, each its own."""
         scaler, optimizer = GradScaler(init_scale=2.0), Meanwhile(size, lambda: None)
         scaler.unscale_(optimizer)
 

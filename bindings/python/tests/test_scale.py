@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scale(): what comes back, of which type and dtype."""
+"""scale(): its results, with their types and dtypes."""
 
 from array import array
 from collections import namedtuple

@@ -146,7 +146,7 @@ def test_loading_inside_an_iteration():
 
 
 def test_loading_where_only_a_result_is_pending():
-    """As for copies: what has been seen of this iteration would be lost, or count under the loaded scale."""
+    """As for copies: the results of this iteration would be lost, or would count for the loaded scale."""
     scaler, optimizer = GradScaler(), sgd(f32(np.inf))
     scaler.rearm(optimizer)
     scaler.load_state_dict(state())
@@ -268,7 +268,7 @@ def test_comm_and_on_event_are_shared_by_copies():
 
 
 def test_deepcopy_of_methods_as_observers():
-    """Those of what is copied become the copy's, as pickle has it; all others are shared."""
+    """Bound methods of copied objects become methods of the copies, as with pickle; all others are shared."""
 
     class Noting(GradScaler):
         def __init__(self):

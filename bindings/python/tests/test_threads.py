@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may be inside a scaler: threads, callbacks on other threads, forks, pools and asyncio; and whether the
+"""Which thread may be inside a scaler: threads, callbacks on other threads, forks, pools and asyncio; and whether the
 interpreter runs on meanwhile."""
 
 import asyncio
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_hang")
 
 
 class Stuck:
-    """A step that another thread is inside of until the block ends."""
+    """Another thread is inside a step until the block ends."""
 
     def __init__(self, scaler, handle, arrays):
         self.inside, self.go_on = threading.Event(), threading.Event()
@@ -84,7 +84,7 @@ class TestCallbacksElsewhere:
                 make().unscale(handle, grads([8.0]), None)
 
     def test_a_thread_that_the_step_waits_for(self):
-        """Waiting would be for ever."""
+        """Waiting would never end."""
         scaler, handle = make(), _core.Handle()
 
         def ask_and_wait():
@@ -134,7 +134,7 @@ class TestGil:
         assert longest < took / 2, f"the interpreter stood still for {longest:.3f} of {took:.3f} s"
 
     def test_calls_wait_while_the_core_works(self):
-        """Each of two threads steps on one scaler; calls are whole, so all that can happen is its own order."""
+        """Each of two threads steps on one scaler. Calls are atomic: only their order can vary."""
         array = np.full(1 << 22, 8.0, np.float32)
         scaler = make(growth_interval=1 << 40)
         barrier, rounds = threading.Barrier(2), 20
@@ -154,7 +154,7 @@ class TestGil:
         assert scaler.state()["growth_tracker"] == 1
 
     def test_looking_waits(self):
-        """What concerns an optimizer waits for the core; plain numbers do not."""
+        """Getters about an optimizer wait for the core; those of plain numbers do not."""
         array = np.full(1 << 22, 8.0, np.float32)
         scaler, handle = make(), _core.Handle()
         inside = threading.Event()
@@ -176,7 +176,7 @@ class TestGil:
         assert plain < took / 4 < looking
 
     def test_reports_are_whole(self):
-        """overflows reads memory that the core may be moving: it sees the report before or after, never a half."""
+        """overflows() reads memory that the core may be moving: it sees the old report or the new one, never a mix."""
         scaler, handle, stop = make(growth_interval=1 << 40), _core.Handle(), threading.Event()
         arrays = [np.full(1 << 20, np.inf, np.float32) for _ in range(4)]
 
@@ -231,7 +231,7 @@ class TestPools:
         assert parallel == [train(seed) for seed in range(16)]
 
     def test_one_scaler_for_all(self):
-        """Whatever they interleave: every call gets its answer or a clear error, and none hangs."""
+        """In any order of their calls: each call returns or raises a clear error, and none hangs."""
         scaler = make(growth_interval=1 << 40)
 
         def work(seed):
@@ -335,7 +335,7 @@ class TestFork:
 
     @pytest.mark.parametrize("size", [1, LARGE])
     def test_by_the_owner_itself(self, size):
-        """A step that forks: the child is in the same step, and goes on with it."""
+        """A step that forks: the child is inside the same step, and continues it."""
         scaler, handle, children = make(), _core.Handle(), []
 
         def forking_step():

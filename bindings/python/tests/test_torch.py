@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With PyTorch's own tensors and optimizers: what its tests of its GradScaler demand, and equality with it."""
+"""PyTorch's tensors and optimizers: the statements of PyTorch's own tests of its GradScaler, and equal results."""
 
 import copy
 import math

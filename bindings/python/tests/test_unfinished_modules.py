@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules named torch and numpy that have not all, or not yet all, that the real ones have."""
+"""Modules named torch or numpy that lack some attributes: stubs, and modules that are being imported."""
 
 import sys
 import types

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads and forked children that hand back what became of them, and never hang."""
+"""Threads and forked children that return their result or exception, and never hang."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ class Thread(threading.Thread):
 
 
 def in_child(function):
-    """The exit status of a forked child: 0 where function returned something true. A child that hangs is ended."""
+    """The exit status of a forked child: 0 if function returned something true. A child that hangs is killed."""
     sys.stdout.flush()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, from Python 3.12 on

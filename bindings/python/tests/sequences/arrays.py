@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sequences need of an array library: NumPy here, PyTorch in arrays_torch.py. Bits are hexadecimal text."""
+"""The operations on arrays that the sequences need: NumPy here, PyTorch in arrays_torch.py. Bits are written in hex."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def laid_out(dense: Any, layout: str) -> Any:
 
 
 def bits(values: Any) -> bytes:
-    """In row-major order; every NaN as the same one, because its payload is nobody's promise."""
+    """In row-major order; every NaN as the same one, because payloads are not specified."""
     dense = numpy.array(values, order="C")
     with numpy.errstate(invalid="ignore"):
         dense[numpy.isnan(dense)] = numpy.nan

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sequences need of an array library: the names of arrays.py for PyTorch and its own optimizers."""
+"""The operations of arrays.py for PyTorch, with its own optimizers."""
 
 from __future__ import annotations
 

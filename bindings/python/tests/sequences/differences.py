@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where ours deliberately does something else than PyTorch's GradScaler. docs/python-differences.md tells why.
+"""Where our GradScaler deliberately differs from PyTorch's. docs/python-differences.md tells why.
 
 An outcome is the name of the exception or the text of what was returned ("None" where nothing was)."""
 

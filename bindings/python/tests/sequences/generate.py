@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes up sequences: what a training loop may do, what it may do wrong, and what only a test would do.
+"""Generates sequences: calls of a training loop, its possible mistakes, and calls that only a test makes.
 
 A sequence is made while PyTorch performs it, because what makes sense next depends on the scale: `calls` yields a call
 and is sent the state after it. Where ours differs from PyTorch (differences.py) the call carries the difference's
@@ -177,7 +177,7 @@ class Author:
     def _scale_exponent(self) -> int:
         return math.frexp(float.fromhex(self._state["scale"]))[1] - 1
 
-    # --- what is done with one optimizer
+    # --- the calls on one optimizer
 
     def _plan(self, o: int, grads: Grads) -> List[Step]:
         plan: List[Step] = [(["grads", o, grads], None)]
@@ -212,7 +212,7 @@ class Author:
         return [self._rng.pick([(["unscale", o], None), self._step(o)])]
 
     def _plan_half(self, o: int, grads: Grads) -> List[Step]:
-        """A float16 gradient, which is refused before anything is touched."""
+        """A float16 gradient, which is refused before anything changes."""
         params = self._optimizers[o]["params"]
         if not self._enabled or params[-1][0] != "float16" or self._rng.chance(60):
             return []
@@ -234,7 +234,7 @@ class Author:
         answer = not self._fused and self._rng.chance(50)
         return ["step", o, {"answer": self._rng.below(100) / 4} if answer else {}], None
 
-    # --- the end of an iteration, and what may happen before the next
+    # --- the end of an iteration, and calls before the next
 
     def _update(self) -> Calls:
         rng = self._rng

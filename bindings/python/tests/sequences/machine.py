@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Performs the calls of a sequence on one scaler and its optimizers and says what can be seen afterwards.
+"""Performs the calls of a sequence on one scaler and its optimizers, and reports the visible state afterwards.
 
 A sequence is plain data (JSON):
   seed, scaler: arguments of the constructor, optimizers: [{kind, lr, params: [[dtype, shape, bits], …]}, …],
@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 Call = List[Any]
 State = Dict[str, Any]
 
-# What a scaler that takes over a state starts with: nothing of it may survive the loading.
+# The options of a scaler that loads a state: none of these values may survive.
 OTHER_ARGUMENTS = {"init_scale": 7.0, "growth_factor": 7.0, "backoff_factor": 0.125, "growth_interval": 7}
 
 
@@ -36,7 +36,7 @@ def found_inf(scaler: Any, optimizer: Any) -> bool:
 
 class Machine:
     def __init__(self, arrays: Any, scaler_types: Sequence[Any], sequence: Dict[str, Any]) -> None:
-        """`scaler_types` take turns: each `exchange` hands the state over to the next."""
+        """`scaler_types` take turns: each `exchange` passes the state on to the next."""
         self._arrays = arrays
         self._types = list(scaler_types)
         self._dtypes = [[param[0] for param in each["params"]] for each in sequence["optimizers"]]
@@ -62,7 +62,7 @@ class Machine:
         return seen
 
     def perform(self, call: Call) -> Tuple[Any, Optional[Exception]]:
-        """What the call returned (as JSON), what it raised."""
+        """The call's result (as JSON), and the exception that it raised."""
         try:
             return getattr(self, "_call_" + call[0])(*call[1:]), None
         except Exception as error:  # whatever the scaler raises is what is compared

@@ -20,7 +20,7 @@ SCALES: Dict[str, List[float]] = {
 def numbers(dtype: str) -> bytes:
     if dtype == "bfloat16":
         return numpy.arange(2**16, dtype="<u2").tobytes()
-    # splitmix64 again, of the indices; every bit pattern is as likely as every other
+    # splitmix64 of the indices; all bit patterns are equally likely
     z = numpy.arange(1, 2**18 + 1, dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)

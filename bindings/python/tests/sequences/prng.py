@@ -29,7 +29,7 @@ class Prng:
         return self.bits() % n
 
     def between(self, low: int, high: int) -> int:
-        """Both ends included."""
+        """An integer; both ends are included."""
         return low + self.below(high - low + 1)
 
     def chance(self, percent: int) -> bool:
@@ -61,7 +61,7 @@ def infinity(rng: Prng, dtype: str) -> int:
 
 
 def nan(rng: Prng, dtype: str) -> int:
-    """A quiet one."""
+    """A quiet NaN."""
     return infinity(rng, dtype) | 1 << (FORMATS[dtype][1] - 1)
 
 

@@ -22,7 +22,7 @@ SEEDS = range(300)
 
 
 def record(seed: int, fused: bool = False) -> Dict[str, Any]:
-    """One sequence with what PyTorch did."""
+    """One sequence, with PyTorch's results."""
     from . import arrays_torch
 
     author = Author(seed, fused)

@@ -162,7 +162,7 @@ def _(library: Any, scaler_type: Any) -> Any:
 
 @shows("nan-bits")
 def _(library: Any, scaler_type: Any) -> Any:
-    """How many kinds of NaN become of one kind."""
+    """How many different NaNs the copies of one NaN become."""
     scaler = started(library, scaler_type, init_scale=2.0)
     gradient = library.array("bfloat16", [41], b"\xc0\x7f" * 41)
     parameter = library.Parameter(library.array("bfloat16", [41], bytes(82)))

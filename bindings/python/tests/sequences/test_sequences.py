@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""300 recorded sequences of calls: ours does what PyTorch's scaler did, to the bit, and raises what it raised.
+"""300 recorded sequences of calls: ours gives the results and raises the errors of PyTorch's scaler, to the bit.
 
 With NumPy alone ours is compared with the recording. Where PyTorch is installed, ours is also run on its tensors and
 optimizers, the state goes back and forth between both scalers, and the recording is made anew and compared.
@@ -35,7 +35,7 @@ def outcome(result: Any, error: Any) -> str:
 
 
 def check_outcome(machine: Machine, entry: Dict[str, Any]) -> None:
-    """What the call returned or raised is what the recording or the table of differences says."""
+    """The call returned or raised what the recording or the table of differences states."""
     is_ours = not is_pytorchs(machine.scaler)
     result, error = machine.perform(entry["call"])
     expected = entry.get("raised", str(entry.get("result")))
@@ -47,7 +47,7 @@ def check_outcome(machine: Machine, entry: Dict[str, Any]) -> None:
 
 
 def scale_here(sequence: Dict[str, Any], number: int, before: str) -> str:
-    """Our scale after a call with a difference: that which the next call sets, where only PyTorch refuses this one."""
+    """Our scale after a call with a difference: if only PyTorch refuses the call, the scale that the next call sets."""
     entry = sequence["calls"][number]
     if not entry["call"][0].startswith("update_to") or IN_SEQUENCES[entry["difference"]].here != "None":
         return before
@@ -121,7 +121,7 @@ def test_the_recording_can_be_repeated(sequence: Dict[str, Any]) -> None:
 @needs_torch
 @pytest.mark.parametrize("seed", range(1000, 1020))
 def test_fused_adam(seed: int) -> None:
-    """Recorded on the spot: Adam's bits are those of one machine."""
+    """Recorded here and now: Adam's bits differ between machines."""
     from . import arrays_torch
 
     sequence = record(seed, fused=True)
