@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(gsc_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradscaler)
 set(gsc_core_headers gradscaler status runtime dtype optimizer scaler gradients version)
-set(gsc_train_headers train tensor ops autocast nn optim random data state_json safetensors
+set(gsc_train_headers train tensor tape ops autocast nn optim random data state_json safetensors
                       checkpoint)
 
 file(RELATIVE_PATH gsc_prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
