@@ -19,7 +19,7 @@ typedef struct gsc__file_sum {
 char *gsc__run_print(json_t *run, const gsc__file_sum sums[GSC_FILES], size_t *size);
 /* Whether the caller's object can be read back from run.json: it may be nested too deeply, or too large. */
 gsc_status gsc__run_check(const char *who, json_t *run);
-/* Parses and verifies run.json. *run is the caller's object, a reference of the caller's own. */
+/* Parses and verifies run.json. *run: a new reference to the caller's object. */
 gsc_status gsc__run_read(const gsc__generation *generation, json_t **run, gsc__file_sum sums[GSC_FILES]);
 
 #endif

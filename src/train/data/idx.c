@@ -133,7 +133,7 @@ static gsc_status inflate_some(source *in)
     return GSC_OK;
 }
 
-/* Reads n bytes, or fewer (*got) where the content ends. */
+/* Reads n bytes; *got is less if the content ends before. */
 static gsc_status read_bytes(source *in, uint8_t *out, size_t n, size_t *got)
 {
     *got = 0;
