@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clip.c: clipping an optimizer's gradients to a total norm. */
 #include "core/internal.h"
-
-static gsc_status check_norm(double max_norm, double p, const char *caller)
-{
-    if (!(max_norm >= 0.0))
-        return gsc_fail(GSC_ERR_VALUE, "%s: max_norm is %.9g, allowed are 0 and more, infinity included", caller,
-                        max_norm);
-    if (!(p > 0.0))
-        return gsc_fail(GSC_ERR_VALUE, "%s: norm_type is %.9g, allowed are values > 0, infinity included", caller, p);
-    return GSC_OK;
-}
 
 gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, double *norm)
 {
     gsc__env_enter(scaler);
     gsc_status status = gsc__ranks_norm(scaler, 1.0, p, NULL, norm);
     if (status != GSC_OK)
-        return record ? gsc__disagree(scaler, record, status) : status;
+        return record ? gsc__ranks_failed(scaler, record, status) : status;
     double coefficient = gsc__clip_coefficient(max_norm, *norm);
     if (coefficient < 1.0)
         gsc__sweep_multiply(&scaler->list, coefficient);
@@ -24,12 +15,11 @@ gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_no
 }
 
 gsc_status gsc__clip_unscaled(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p,
-                              const char *caller, double *norm)
+                              const char *api, double *norm)
 {
-    const gsc__collection collection = {.caller = caller,
-                                        .want_norm = true,
-                                        .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
-    gsc_status status = gsc__collect(scaler, optimizer, &collection);
+    const gsc__collect_rules rules = {
+        .api = api, .want_norm = true, .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
+    gsc_status status = gsc__collect(scaler, optimizer, &rules);
     gsc__env_enter(scaler);
     if (status != GSC_OK) {
         gsc__ranks_norm_refused(scaler, p);
@@ -39,23 +29,46 @@ gsc_status gsc__clip_unscaled(gsc_scaler *scaler, const gsc_optimizer *optimizer
     return gsc__clip_list(scaler, record, max_norm, p, norm);
 }
 
-gsc_status gsc__do_clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p, double *norm)
+static gsc_status check_norm(double max_norm, double p, const char *api)
 {
-    const char *caller = "gsc_scaler_clip_grad_norm";
-    GSC_TRY(check_norm(max_norm, p, caller));
+    if (!(max_norm >= 0.0))
+        return gsc_fail(GSC_ERR_VALUE, "%s: max_norm is %.9g, allowed are 0 and more, infinity included", api,
+                        max_norm);
+    if (!(p > 0.0))
+        return gsc_fail(GSC_ERR_VALUE, "%s: norm_type is %.9g, allowed are values > 0, infinity included", api, p);
+    return GSC_OK;
+}
+
+static gsc_status clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p, const char *api,
+                       double *norm)
+{
+    GSC_TRY(check_norm(max_norm, p, api));
     if (!scaler->options.enabled)
-        return gsc__clip_unscaled(scaler, optimizer, max_norm, p, caller, norm);
+        return gsc__clip_unscaled(scaler, optimizer, max_norm, p, api, norm);
 
     gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record || record->stage != GSC_STAGE_UNSCALED) {
-        const gsc__exam exam = {.caller = caller, .writes = true, .want_norm = true};
-        GSC_TRY(gsc__require_ready(scaler, optimizer, caller));
-        GSC_TRY(gsc__examine(scaler, optimizer, &exam, &record));
-        return gsc__clip_list(scaler, record, max_norm, p, norm); /* the list is still there */
+        const gsc__check_request request = {.api = api, .unscales = true, .want_norm = true};
+        GSC_TRY(gsc__require_ready(scaler, optimizer, api));
+        GSC_TRY(gsc__check_gradients(scaler, optimizer, &request, &record));
+        return gsc__clip_list(scaler, record, max_norm, p, norm);
     }
     if (record->comm_failed)
         return gsc_fail(GSC_ERR_COMM,
                         "%s: the ranks could not agree on these gradients; call " GSC_WORDS_UPDATE_TO " on every rank",
-                        caller);
-    return gsc__clip_unscaled(scaler, optimizer, max_norm, p, caller, norm);
+                        api);
+    return gsc__clip_unscaled(scaler, optimizer, max_norm, p, api, norm);
+}
+
+gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm,
+                                     double norm_type, double *total_norm)
+{
+    const char *api = "gsc_scaler_clip_grad_norm";
+    GSC_TRY(gsc__check_call(scaler, optimizer, api));
+    gsc__env_enter(scaler);
+    double norm;
+    gsc_status status = clip(scaler, optimizer, max_norm, norm_type, api, &norm);
+    if (status == GSC_OK && total_norm)
+        *total_norm = norm;
+    return gsc__env_leave(scaler, status);
 }

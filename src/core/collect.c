@@ -1,42 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* collect.c: asks an optimizer for its gradients. */
 #include "core/internal.h"
 
-gsc_status gsc__check_step(const gsc_optimizer *optimizer, const char *caller)
+gsc_status gsc__check_step_callback(const gsc_optimizer *optimizer, const char *api)
 {
-    if (!optimizer->step)
-        return gsc_fail(GSC_ERR_VALUE, "%s: the optimizer's step callback is NULL", caller);
-    return GSC_OK;
+    if (optimizer->step)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE, "%s: the optimizer's step callback is NULL", api);
 }
 
-static gsc_status check_callbacks(const gsc_optimizer *optimizer, const char *caller)
+static gsc_status check_callbacks(const gsc_optimizer *optimizer, const char *api)
 {
-    GSC_TRY(gsc__check_step(optimizer, caller));
+    GSC_TRY(gsc__check_step_callback(optimizer, api));
     if (!optimizer->grad_count)
-        return gsc_fail(GSC_ERR_VALUE, "%s: the optimizer's grad_count callback is NULL", caller);
+        return gsc_fail(GSC_ERR_VALUE, "%s: the optimizer's grad_count callback is NULL", api);
     if (!optimizer->grad)
-        return gsc_fail(GSC_ERR_VALUE, "%s: the optimizer's grad callback is NULL", caller);
+        return gsc_fail(GSC_ERR_VALUE, "%s: the optimizer's grad callback is NULL", api);
     return GSC_OK;
 }
 
-gsc_status gsc__collect(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__collection *collection)
+static size_t count_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
-    GSC_TRY(check_callbacks(optimizer, collection->caller));
-    bool was_in_env = gsc__callback_begin(scaler);
+    gsc__callback_begin(scaler);
     size_t n = optimizer->grad_count(optimizer->self);
-    gsc__callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler);
+    return n;
+}
 
+/* The checks compare integers and pointers, so they may run in the caller's environment, between the callbacks. */
+static gsc_status add_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t n,
+                                const gsc__collect_rules *rules)
+{
+    const gsc__list_rules list_rules = {.writes = true, .allow_fp16 = rules->allow_fp16, .api = rules->api};
+    const gsc__list_source source = {.self = optimizer->self, .tensor = optimizer->grad, .name = optimizer->name};
+    gsc__callback_begin(scaler);
+    gsc_status status = gsc__list_add_each(&scaler->list, n, &source, &list_rules);
+    gsc__callback_end(scaler);
+    return status;
+}
+
+gsc_status gsc__collect(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__collect_rules *rules)
+{
+    GSC_TRY(check_callbacks(optimizer, rules->api));
+    size_t n = count_gradients(scaler, optimizer);
     gsc__record *record;
     GSC_TRY(gsc__record_get(scaler, optimizer, &record));
     GSC_TRY(gsc__report_reserve(scaler, record, n));
     GSC_TRY(gsc__list_begin(&scaler->list, n));
     record->grad_count = n;
-
-    const gsc__list_rules rules = {.writes = true, .allow_fp16 = collection->allow_fp16, .api = collection->caller};
-    const gsc__list_source source = {.self = optimizer->self, .tensor = optimizer->grad, .name = optimizer->name};
-    was_in_env =
-        gsc__callback_begin(scaler); /* checks are of integers and pointers: the caller's environment is fine */
-    gsc_status status = gsc__list_add_each(&scaler->list, n, &source, &rules);
-    gsc__callback_end(scaler, was_in_env);
-    GSC_TRY(status);
-    return gsc__list_finish(&scaler->list, collection->want_norm);
+    GSC_TRY(add_gradients(scaler, optimizer, n, rules));
+    return gsc__list_finish(&scaler->list, rules->want_norm);
 }

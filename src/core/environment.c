@@ -1,46 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* environment.c: whose floating-point environment: the library's for arithmetic, the caller's for callbacks. Functions
- * of a file of their own, so that no arithmetic moves across them. */
+/* environment.c: the library's floating-point environment for arithmetic, the caller's for callbacks. These functions
+ * have a file of their own, so that the compiler moves no arithmetic across them. */
 #include "core/internal.h"
 
 void gsc__env_enter(gsc_scaler *scaler)
 {
     if (scaler->in_env)
         return;
-    scaler->caller_env = gsc__fpenv_enter();
+    scaler->callers_env = gsc__fpenv_enter();
     scaler->in_env = true;
 }
 
-void gsc__env_leave(gsc_scaler *scaler)
+gsc_status gsc__env_leave(gsc_scaler *scaler, gsc_status status)
 {
-    if (!scaler->in_env)
-        return;
-    gsc__fpenv_leave(scaler->caller_env);
+    if (scaler->in_env)
+        gsc__fpenv_leave(scaler->callers_env);
     scaler->in_env = false;
+    return status;
 }
 
-bool gsc__callback_begin(gsc_scaler *scaler)
+void gsc__callback_begin(gsc_scaler *scaler)
 {
-    bool was_in_env = scaler->in_env;
-    gsc__env_leave(scaler);
+    (void)gsc__env_leave(scaler, GSC_OK);
     scaler->callbacks++;
     scaler->closed = true;
-    return was_in_env;
 }
 
-bool gsc__callback_begin_step(gsc_scaler *scaler)
-{
-    bool was_in_env = gsc__callback_begin(scaler);
-    scaler->closed = scaler->options.enabled;
-    return was_in_env;
-}
-
-void gsc__callback_end(gsc_scaler *scaler, bool was_in_env)
+void gsc__callback_end(gsc_scaler *scaler)
 {
     scaler->callbacks--;
     scaler->closed = false;
-    if (was_in_env)
-        gsc__env_enter(scaler);
 }
 
 void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc_optimizer *optimizer)
@@ -49,7 +38,7 @@ void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gs
         return;
     gsc_event event = {
         .kind = kind, .scale = (double)scaler->scale, .update = update, .optimizer = optimizer, .scaler = scaler};
-    bool was_in_env = gsc__callback_begin(scaler);
+    gsc__callback_begin(scaler);
     scaler->options.observer(scaler->options.observer_ctx, &event);
-    gsc__callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler);
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* getters.c: what a scaler tells of itself, also to callbacks. A NULL scaler gives NaN, 0, false or READY and leaves a
- * message. */
+/* getters.c: a scaler's numbers, stages and reports, for callbacks too. A NULL scaler gives NaN, 0, false or READY, and
+ * a message. */
 #include <math.h>
+#include <string.h>
 
 #include "core/internal.h"
 
-static bool is_null(const gsc_scaler *scaler, const char *caller)
+static bool is_null(const gsc_scaler *scaler, const char *api)
 {
-    if (!scaler)
-        gsc_fail(GSC_ERR_VALUE, "%s: scaler is NULL", caller);
-    return !scaler;
+    return gsc__check_not_null(scaler, api, "scaler") != GSC_OK;
 }
 
 double gsc_scaler_get_scale(const gsc_scaler *scaler)
@@ -55,10 +54,23 @@ bool gsc_scaler_found_inf(const gsc_scaler *scaler, const gsc_optimizer *optimiz
 
 void gsc_scaler_get_stats(const gsc_scaler *scaler, gsc_scaler_stats *out)
 {
-    if (!out)
-        gsc_fail(GSC_ERR_VALUE, "gsc_scaler_get_stats: out is NULL");
-    else if (is_null(scaler, "gsc_scaler_get_stats"))
-        *out = (gsc_scaler_stats){0};
-    else
-        *out = scaler->stats;
+    const char *api = "gsc_scaler_get_stats";
+    if (gsc__check_not_null(out, api, "out") != GSC_OK)
+        return;
+    *out = is_null(scaler, api) ? (gsc_scaler_stats){0} : scaler->stats;
+}
+
+size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,
+                            size_t capacity)
+{
+    if (is_null(scaler, "gsc_scaler_overflows"))
+        return 0;
+    const gsc__record *record = gsc__record_find(scaler, optimizer);
+    if (!record)
+        return 0;
+    const gsc__report *report = &record->report;
+    size_t count = report->count < capacity ? report->count : capacity;
+    if (out && count > 0)
+        memcpy(out, report->entries, count * sizeof *out);
+    return report->count;
 }

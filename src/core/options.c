@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c: ranges of everything a caller can set. Messages name the field, its value and what is allowed. */
+/* options.c: what a caller can set, at creation and later. Messages name the field, its value and what is allowed. */
 #include <float.h>
 #include <math.h>
 
@@ -18,34 +18,34 @@ gsc_scaler_options gsc_scaler_options_default(void)
                                 .hysteresis = 1};
 }
 
-gsc_status gsc__check_device(DLDevice device, const char *what)
+gsc_status gsc__check_device(DLDevice device, const char *api)
 {
     if (device.device_type == kDLCPU && device.device_id == 0)
         return GSC_OK;
     return gsc_fail(GSC_ERR_DEVICE, "%s: device {type %d, id %d} is not served; without a backend only {kDLCPU, 0} is",
-                    what, (int)device.device_type, (int)device.device_id);
+                    api, (int)device.device_type, (int)device.device_id);
 }
 
-gsc_status gsc__check_growth_factor(double factor, const char *what)
+gsc_status gsc__check_growth_factor(double factor, const char *api)
 {
     if (factor > 1.0 && isfinite(factor))
         return GSC_OK;
-    return gsc_fail(GSC_ERR_VALUE, "%s: growth_factor is %.9g, allowed are finite values > 1", what, factor);
+    return gsc_fail(GSC_ERR_VALUE, "%s: growth_factor is %.9g, allowed are finite values > 1", api, factor);
 }
 
-gsc_status gsc__check_backoff_factor(double factor, const char *what)
+gsc_status gsc__check_backoff_factor(double factor, const char *api)
 {
     if (factor > 0.0 && factor < 1.0)
         return GSC_OK;
-    return gsc_fail(GSC_ERR_VALUE, "%s: backoff_factor is %.9g, allowed are values between 0 and 1, both excluded",
-                    what, factor);
+    return gsc_fail(GSC_ERR_VALUE, "%s: backoff_factor is %.9g, allowed are values between 0 and 1, both excluded", api,
+                    factor);
 }
 
-gsc_status gsc__check_growth_interval(int64_t interval, const char *what)
+gsc_status gsc__check_growth_interval(int64_t interval, const char *api)
 {
     if (interval > 0)
         return GSC_OK;
-    return gsc_fail(GSC_ERR_VALUE, "%s: growth_interval is %lld, allowed are integers >= 1", what, (long long)interval);
+    return gsc_fail(GSC_ERR_VALUE, "%s: growth_interval is %lld, allowed are integers >= 1", api, (long long)interval);
 }
 
 gsc_status gsc__round_scale(double *scale, double low, double high, const char *what)
@@ -82,22 +82,51 @@ static gsc_status check_comm(const gsc_comm *comm)
     return GSC_CHECK_RESERVED(comm, "gsc_scaler_create", "comm");
 }
 
-gsc_status gsc__options_check(gsc_scaler_options *options)
+gsc_status gsc__check_options(gsc_scaler_options *options)
 {
-    const char *what = "gsc_scaler_create";
-    GSC_TRY(GSC_CHECK_RESERVED(options, what, "options"));
+    const char *api = "gsc_scaler_create";
+    GSC_TRY(GSC_CHECK_RESERVED(options, api, "options"));
     GSC_TRY(check_scales(options));
-    GSC_TRY(gsc__check_growth_factor(options->growth_factor, what));
-    GSC_TRY(gsc__check_backoff_factor(options->backoff_factor, what));
-    GSC_TRY(gsc__check_growth_interval(options->growth_interval, what));
+    GSC_TRY(gsc__check_growth_factor(options->growth_factor, api));
+    GSC_TRY(gsc__check_backoff_factor(options->backoff_factor, api));
+    GSC_TRY(gsc__check_growth_interval(options->growth_interval, api));
     if (options->hysteresis < 1)
-        return gsc_fail(GSC_ERR_VALUE, "%s: hysteresis is %d, allowed are integers >= 1", what,
+        return gsc_fail(GSC_ERR_VALUE, "%s: hysteresis is %d, allowed are integers >= 1", api,
                         (int)options->hysteresis);
     if (options->max_consecutive_skips < 0)
-        return gsc_fail(GSC_ERR_VALUE, "%s: max_consecutive_skips is %lld, allowed are 0 (no limit) and more", what,
+        return gsc_fail(GSC_ERR_VALUE, "%s: max_consecutive_skips is %lld, allowed are 0 (no limit) and more", api,
                         (long long)options->max_consecutive_skips);
     GSC_TRY(check_comm(options->comm));
     if (options->backend)
-        return gsc_fail(GSC_ERR_DEVICE, "%s: backend is not NULL, and this library knows none", what);
-    return gsc__check_device(options->device, what);
+        return gsc_fail(GSC_ERR_DEVICE, "%s: backend is not NULL, and this library knows none", api);
+    return gsc__check_device(options->device, api);
+}
+
+gsc_status gsc_scaler_set_growth_factor(gsc_scaler *scaler, double factor)
+{
+    const char *api = "gsc_scaler_set_growth_factor";
+    GSC_TRY(gsc__check_scaler(scaler, api));
+    gsc__env_enter(scaler);
+    GSC_TRY(gsc__env_leave(scaler, gsc__check_growth_factor(factor, api)));
+    scaler->options.growth_factor = factor;
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_set_backoff_factor(gsc_scaler *scaler, double factor)
+{
+    const char *api = "gsc_scaler_set_backoff_factor";
+    GSC_TRY(gsc__check_scaler(scaler, api));
+    gsc__env_enter(scaler);
+    GSC_TRY(gsc__env_leave(scaler, gsc__check_backoff_factor(factor, api)));
+    scaler->options.backoff_factor = factor;
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_set_growth_interval(gsc_scaler *scaler, int64_t interval)
+{
+    const char *api = "gsc_scaler_set_growth_interval";
+    GSC_TRY(gsc__check_scaler(scaler, api));
+    GSC_TRY(gsc__check_growth_interval(interval, api));
+    scaler->options.growth_interval = interval;
+    return GSC_OK;
 }

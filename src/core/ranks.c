@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.c: one decision for all ranks. Every rank enters the same collectives in the same order, also one that has no
- * gradients or refuses one, so that none waits for another. */
+/* ranks.c: one decision for all ranks. Every rank enters the same collectives in the same order, with or without
+ * gradients and also when it refuses one; otherwise the others would wait for it. */
 #include <limits.h>
 #include <math.h>
 
@@ -8,13 +8,14 @@
 
 typedef int collective(void *self, DLTensor *values, void *stream);
 
-/* What the collective returned: 0 on success. */
+/* Returns what the collective returned: 0 on success. The caller goes on with arithmetic. */
 static int reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
 {
     DLTensor tensor = {.data = values, .device = scaler->options.device, .ndim = 1, .dtype = dtype, .shape = &n};
-    bool was_in_env = gsc__callback_begin(scaler);
+    gsc__callback_begin(scaler);
     int failure = reduction(scaler->comm.self, &tensor, NULL);
-    gsc__callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler);
+    gsc__env_enter(scaler);
     if (failure != 0)
         scaler->pending.comm_failed = true;
     return failure;
@@ -25,20 +26,20 @@ static gsc_status collective_failed(int failure)
     return gsc_fail(GSC_ERR_COMM, "a collective of comm failed and returned %d", failure);
 }
 
-gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__verdict *verdict)
+gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
 {
     if (!scaler->options.comm)
         return GSC_OK;
     enum { FOUND_INF, CHECKED, FAILED, SCALE, MINUS_SCALE, COUNT };
-    float values[COUNT] = {[FOUND_INF] = verdict->found_inf ? 1.0f : 0.0f,
-                           [CHECKED] = verdict->checked ? 1.0f : 0.0f,
-                           [FAILED] = verdict->failed ? 1.0f : 0.0f,
+    float values[COUNT] = {[FOUND_INF] = agreement->found_inf ? 1.0f : 0.0f,
+                           [CHECKED] = agreement->checked ? 1.0f : 0.0f,
+                           [FAILED] = agreement->failed ? 1.0f : 0.0f,
                            [SCALE] = scaler->scale,
                            [MINUS_SCALE] = -scaler->scale};
     int failure = reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, values, COUNT);
-    if (verdict->failed) {
+    if (agreement->failed) {
         scaler->pending.comm_failed = true;
-        return GSC_ERR_COMM; /* this rank's own message stays */
+        return GSC_ERR_COMM; /* no new message: this rank's own says more */
     }
     if (failure != 0)
         return collective_failed(failure);
@@ -56,8 +57,8 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__verdict *verdict)
             " with one value on every rank",
             (double)scaler->scale, -(double)values[MINUS_SCALE], (double)values[SCALE]);
     }
-    verdict->found_inf = values[FOUND_INF] > 0.0f;
-    verdict->checked = values[CHECKED] > 0.0f;
+    agreement->found_inf = values[FOUND_INF] > 0.0f;
+    agreement->checked = values[CHECKED] > 0.0f;
     return GSC_OK;
 }
 
@@ -65,7 +66,7 @@ static bool is_sharded(const gsc_scaler *scaler) { return scaler->options.comm &
 
 static bool needs_exponent(double p) { return p != 1.0 && p != 2.0 && !isinf(p); }
 
-/* Over all ranks the largest exponent of a gradient, so that their sums have one unit. */
+/* *exponent becomes the largest over all ranks, so that their sums have the same unit. */
 static int agree_on_exponent(gsc_scaler *scaler, int *exponent)
 {
     float value = (float)*exponent;
@@ -75,7 +76,7 @@ static int agree_on_exponent(gsc_scaler *scaler, int *exponent)
     return failure;
 }
 
-static int add_up(gsc_scaler *scaler, gsc__norm_sums *sums)
+static int reduce_sums(gsc_scaler *scaler, gsc__norm_sums *sums)
 {
     if (!isinf(sums->p))
         return reduce(scaler, scaler->comm.allreduce_sum, GSC_FLOAT64, sums->sums,
@@ -86,12 +87,12 @@ static int add_up(gsc_scaler *scaler, gsc__norm_sums *sums)
     return failure;
 }
 
-gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__norm_sums *ready, double *norm)
+gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__norm_sums *known, double *norm)
 {
     gsc__norm_sums sums = {.p = p};
     int failure = 0;
-    if (ready) {
-        sums = *ready;
+    if (known) {
+        sums = *known;
     } else {
         sums.exponent = gsc__norm_exponent(&scaler->list, r, p);
         if (is_sharded(scaler) && needs_exponent(p))
@@ -99,14 +100,14 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__no
         gsc__norm_sum(&scaler->list, r, p, &sums, NULL);
     }
     if (failure == 0 && is_sharded(scaler))
-        failure = add_up(scaler, &sums);
+        failure = reduce_sums(scaler, &sums);
     if (failure != 0)
         return collective_failed(failure);
     *norm = gsc__norm_from_sums(&sums);
     return GSC_OK;
 }
 
-/* Without a message: the refusal's own stays. */
+/* Leaves no message, so that the refusal's stays. */
 void gsc__ranks_norm_refused(gsc_scaler *scaler, double p)
 {
     if (!is_sharded(scaler))
@@ -114,5 +115,5 @@ void gsc__ranks_norm_refused(gsc_scaler *scaler, double p)
     int exponent = INT_MIN / 2;
     gsc__norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
     if (!needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
-        (void)add_up(scaler, &sums);
+        (void)reduce_sums(scaler, &sums);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.c: the optimizers that a scaler knows, by address. There are a handful, so a search is a short loop. */
+/* records.c: what a scaler knows about each optimizer, found by its address. There are few: a loop finds one. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/internal.h"
 
@@ -14,7 +13,7 @@ gsc__record *gsc__record_find(const gsc_scaler *scaler, const gsc_optimizer *opt
     return NULL;
 }
 
-static gsc_status reserve(gsc_scaler *scaler)
+static gsc_status reserve_one(gsc_scaler *scaler)
 {
     if (scaler->record_count < scaler->record_capacity)
         return GSC_OK;
@@ -32,7 +31,7 @@ gsc_status gsc__record_get(gsc_scaler *scaler, const gsc_optimizer *optimizer, g
     *out = gsc__record_find(scaler, optimizer);
     if (*out)
         return GSC_OK;
-    GSC_TRY(reserve(scaler));
+    GSC_TRY(reserve_one(scaler));
     gsc__record *record = calloc(1, sizeof *record);
     if (!record)
         return gsc_fail(GSC_ERR_MEMORY, "no memory to keep track of an optimizer");
@@ -48,15 +47,19 @@ static void record_free(gsc_scaler *scaler, gsc__record *record)
     free(record);
 }
 
-void gsc__record_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
+    const char *api = "gsc_scaler_forget";
+    GSC_TRY(gsc__check_scaler(scaler, api));
+    GSC_TRY(gsc__check_not_null(optimizer, api, "optimizer"));
     for (size_t i = 0; i < scaler->record_count; i++) {
         if (scaler->records[i]->optimizer == optimizer) {
             record_free(scaler, scaler->records[i]);
             scaler->records[i] = scaler->records[--scaler->record_count];
-            return;
+            break;
         }
     }
+    return GSC_OK;
 }
 
 void gsc__records_free(gsc_scaler *scaler)
@@ -76,7 +79,7 @@ bool gsc__records_all_ready(const gsc_scaler *scaler)
     return true;
 }
 
-void gsc__records_rearm(gsc_scaler *scaler)
+void gsc__records_reset(gsc_scaler *scaler)
 {
     for (size_t i = 0; i < scaler->record_count; i++) {
         gsc__record *record = scaler->records[i];
@@ -84,5 +87,5 @@ void gsc__records_rearm(gsc_scaler *scaler)
         record->found_inf = record->overflowed = record->comm_failed = false;
     }
     scaler->pending = (gsc__pending){0};
-    scaler->culprits[0] = '\0';
+    scaler->overflow_text[0] = '\0';
 }

@@ -21,12 +21,12 @@ static size_t names_size(gsc_scaler *scaler, const gsc_optimizer *optimizer, siz
     if (!optimizer->name)
         return 0;
     size_t size = 0;
-    bool was_in_env = gsc__callback_begin(scaler);
+    gsc__callback_begin(scaler);
     for (size_t i = 0; i < grads; i++) {
         const char *name = optimizer->name(optimizer->self, i);
         size += name ? strlen(name) + 1 : 0;
     }
-    gsc__callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler);
     return size;
 }
 
@@ -130,26 +130,27 @@ static const char *keep_name(gsc__report *report, const char *name)
     return copy;
 }
 
-/* Views of some gradients, in views unless the list of the check serves. */
+/* Returns the views of gradients [first, first + count): those of the check's list where it holds every gradient once,
+ * else new ones in `views`. */
 static const gsc__view *view_gradients(gsc_scaler *scaler, const gsc__record *record, size_t first, size_t count,
                                        gsc__view *views)
 {
-    if (scaler->list.count == record->grad_count) /* none is absent, without elements or listed twice */
+    if (scaler->list.count == record->grad_count)
         return scaler->list.views + first;
     const gsc_optimizer *optimizer = record->optimizer;
-    bool was_in_env = gsc__callback_begin(scaler);
+    gsc__callback_begin(scaler);
     for (size_t i = 0; i < count; i++)
         gsc__nonfinite_view(optimizer->grad(optimizer->self, first + i), &views[i]);
-    gsc__callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler);
     return views;
 }
 
-static void note_culprits(gsc_scaler *scaler, gsc__record *record, size_t first, size_t count,
-                          const gsc__nonfinite *found)
+static void add_entries(gsc_scaler *scaler, gsc__record *record, size_t first, size_t count,
+                        const gsc__nonfinite *found)
 {
     const gsc_optimizer *optimizer = record->optimizer;
     gsc__report *report = &record->report;
-    bool was_in_env = gsc__callback_begin(scaler);
+    gsc__callback_begin(scaler);
     for (size_t i = 0; i < count; i++) {
         if (found[i].inf_count + found[i].nan_count == 0)
             continue;
@@ -160,34 +161,36 @@ static void note_culprits(gsc_scaler *scaler, gsc__record *record, size_t first,
                                                           .nan_count = found[i].nan_count,
                                                           .first_index = found[i].first_index};
     }
-    gsc__callback_end(scaler, was_in_env);
+    gsc__callback_end(scaler);
 }
 
-/* Many at a time: each change of environment costs as much as a small gradient. */
+/* In batches, since each entry into the environment costs as much as a small gradient. */
 static void read_gradients(gsc_scaler *scaler, gsc__record *record, double r)
 {
-    gsc__view own[GSC_NONFINITE_BATCH];
+    gsc__view new_views[GSC_NONFINITE_BATCH];
     gsc__nonfinite found[GSC_NONFINITE_BATCH];
-    bool any = false; /* among the ones before: culprits are seldom alone */
+    bool any = false; /* in the batch before; if so, the next one probably has more */
     for (size_t first = 0; first < record->grad_count; first += GSC_NONFINITE_BATCH) {
         size_t left = record->grad_count - first, count = left < GSC_NONFINITE_BATCH ? left : GSC_NONFINITE_BATCH;
-        const gsc__view *views = view_gradients(scaler, record, first, count, own);
+        const gsc__view *views = view_gradients(scaler, record, first, count, new_views);
+        gsc__env_enter(scaler);
         any = gsc__count_nonfinite(views, count, r, any, found);
         if (any)
-            note_culprits(scaler, record, first, count, found);
+            add_entries(scaler, record, first, count, found);
     }
 }
 
 static void add_words(gsc_scaler *scaler, const char *words)
 {
-    size_t length = strlen(scaler->culprits);
+    size_t length = strlen(scaler->overflow_text);
     if (length > 0)
-        length += (size_t)snprintf(scaler->culprits + length, sizeof scaler->culprits - length, ", ");
-    if (length < sizeof scaler->culprits)
-        snprintf(scaler->culprits + length, sizeof scaler->culprits - length, "%s", words);
+        length += (size_t)snprintf(scaler->overflow_text + length, sizeof scaler->overflow_text - length, ", ");
+    if (length < sizeof scaler->overflow_text)
+        snprintf(scaler->overflow_text + length, sizeof scaler->overflow_text - length, "%s", words);
 }
 
-/* GSC_ERR_DIVERGED wants the names at update, when the optimizer may be forgotten: put them into words now. */
+/* GSC_ERR_DIVERGED names the gradients at update. The optimizer may be forgotten by then, so its message is made now.
+ */
 static void describe(gsc_scaler *scaler, const gsc__report *report)
 {
     enum { NAMED = 3, LONGEST = 80 };
@@ -218,20 +221,4 @@ void gsc__report_overflow(gsc_scaler *scaler, gsc__record *record, double r, gsc
                                                           : "gradients of another rank (inf or NaN)");
     }
     gsc__emit(scaler, GSC_EVENT_OVERFLOW, scaler->stats.updates, record->optimizer);
-}
-
-size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,
-                            size_t capacity)
-{
-    if (!scaler) {
-        gsc_fail(GSC_ERR_VALUE, "gsc_scaler_overflows: scaler is NULL");
-        return 0;
-    }
-    const gsc__record *record = gsc__record_find(scaler, optimizer);
-    if (!record)
-        return 0;
-    size_t count = record->report.count < capacity ? record->report.count : capacity;
-    if (out && count > 0)
-        memcpy(out, record->report.entries, count * sizeof *out);
-    return record->report.count;
 }

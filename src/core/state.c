@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.c: the state dict: everything that decides how a scaler goes on. */
+/* state.c: the state dict: what a scaler has to know to go on where it was saved. */
 #include <float.h>
 #include <inttypes.h>
 
@@ -8,8 +8,9 @@
 
 gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out)
 {
-    if (!scaler || !out)
-        return gsc_fail(GSC_ERR_VALUE, "gsc_scaler_state_dict: %s is NULL", scaler ? "out" : "scaler");
+    const char *api = "gsc_scaler_state_dict";
+    GSC_TRY(gsc__check_not_null(scaler, api, "scaler"));
+    GSC_TRY(gsc__check_not_null(out, api, "out"));
     *out = (gsc_scaler_state){0};
     if (!scaler->options.enabled)
         return GSC_OK;
@@ -27,6 +28,8 @@ gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out
     return GSC_OK;
 }
 
+static const char load_api[] = "gsc_scaler_load_state_dict"; /* for messages */
+
 static gsc_status check_count(const char *field, int64_t value)
 {
     if (value >= 0)
@@ -35,8 +38,8 @@ static gsc_status check_count(const char *field, int64_t value)
                     value);
 }
 
-/* Zero keeps the scaler's own. */
-static gsc_status complete_limits(const gsc_scaler *scaler, gsc_scaler_state *state)
+/* A limit of zero becomes the scaler's own. */
+static gsc_status check_limits(const gsc_scaler *scaler, gsc_scaler_state *state)
 {
     const double least = (double)FLT_MIN, greatest = (double)FLT_MAX;
     if (state->min_scale == 0.0)
@@ -51,7 +54,8 @@ static gsc_status complete_limits(const gsc_scaler *scaler, gsc_scaler_state *st
     return gsc__round_scale(&state->scale, state->min_scale, state->max_scale, "gsc_scaler_load_state_dict: scale");
 }
 
-static gsc_status complete_hysteresis(const gsc_scaler *scaler, gsc_scaler_state *state)
+/* Both zero become the scaler's own. */
+static gsc_status check_hysteresis(const gsc_scaler *scaler, gsc_scaler_state *state)
 {
     if (state->hysteresis == 0 && state->hysteresis_tracker == 0) {
         state->hysteresis = scaler->options.hysteresis;
@@ -70,19 +74,19 @@ static gsc_status complete_hysteresis(const gsc_scaler *scaler, gsc_scaler_state
     return GSC_OK;
 }
 
-static gsc_status complete(const gsc_scaler *scaler, gsc_scaler_state *state)
+/* Also fills in what the state leaves to the scaler. */
+static gsc_status check_state(const gsc_scaler *scaler, gsc_scaler_state *state)
 {
-    const char *what = "gsc_scaler_load_state_dict";
-    GSC_TRY(gsc__check_growth_factor(state->growth_factor, what));
-    GSC_TRY(gsc__check_backoff_factor(state->backoff_factor, what));
-    GSC_TRY(gsc__check_growth_interval(state->growth_interval, what));
+    GSC_TRY(gsc__check_growth_factor(state->growth_factor, load_api));
+    GSC_TRY(gsc__check_backoff_factor(state->backoff_factor, load_api));
+    GSC_TRY(gsc__check_growth_interval(state->growth_interval, load_api));
     GSC_TRY(check_count("growth_tracker", state->growth_tracker));
     GSC_TRY(check_count("consecutive_skips", state->consecutive_skips));
-    GSC_TRY(complete_hysteresis(scaler, state));
-    return complete_limits(scaler, state);
+    GSC_TRY(check_hysteresis(scaler, state));
+    return check_limits(scaler, state);
 }
 
-static void adopt(gsc_scaler *scaler, const gsc_scaler_state *state)
+static void apply_state(gsc_scaler *scaler, const gsc_scaler_state *state)
 {
     scaler->scale = (float)state->scale;
     scaler->options.growth_factor = state->growth_factor;
@@ -94,26 +98,34 @@ static void adopt(gsc_scaler *scaler, const gsc_scaler_state *state)
     scaler->growth_tracker = state->growth_tracker;
     scaler->hysteresis_tracker = state->hysteresis_tracker;
     scaler->stats.consecutive_skips = state->consecutive_skips;
-    gsc__records_rearm(scaler);
+    gsc__records_reset(scaler);
 }
 
-gsc_status gsc__do_load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
+static gsc_status load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
 {
     bool enabled = scaler->options.enabled;
     gsc_scaler_state state = *in;
-    GSC_TRY(GSC_CHECK_RESERVED(in, "gsc_scaler_load_state_dict", "state"));
+    GSC_TRY(GSC_CHECK_RESERVED(in, load_api, "state"));
     if (gsc__scaler_state_is_empty(in)) {
         if (!enabled)
             return GSC_OK;
         return gsc_fail(GSC_ERR_STATE, "gsc_scaler_load_state_dict: the state is empty; it may come from a disabled "
                                        "scaler. Keep this scaler as it is, or save with an enabled one");
     }
-    GSC_TRY(complete(scaler, &state));
+    GSC_TRY(check_state(scaler, &state));
     if (!enabled)
         return GSC_OK;
     if (!gsc__records_all_ready(scaler))
         return gsc_fail(GSC_ERR_STATE,
                         "gsc_scaler_load_state_dict: an iteration is under way; load after " GSC_WORDS_UPDATE);
-    adopt(scaler, &state);
+    apply_state(scaler, &state);
     return GSC_OK;
+}
+
+gsc_status gsc_scaler_load_state_dict(gsc_scaler *scaler, const gsc_scaler_state *in)
+{
+    GSC_TRY(gsc__check_scaler(scaler, load_api));
+    GSC_TRY(gsc__check_not_null(in, load_api, "in"));
+    gsc__env_enter(scaler);
+    return gsc__env_leave(scaler, load_state(scaler, in));
 }

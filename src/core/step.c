@@ -1,54 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c: check, then step or skip. */
+/* step.c: the step of an optimizer, or the reason for none: an overflow, the user's skip. */
 #include <math.h>
 
 #include "base/message.h"
 #include "core/internal.h"
 
-static const char caller[] = "gsc_scaler_step";
+static const char step_api[] = "gsc_scaler_step"; /* for messages */
 
-/* One step under way. */
+/* One call of gsc_scaler_step. */
 typedef struct step_attempt {
     gsc_scaler *scaler;
     const gsc_optimizer *optimizer;
     gsc__record *record;
     const gsc_step_args *args;
     bool clips;
-    double p; /* of the norm to clip to */
+    double p; /* of the norm that is clipped */
     gsc_step_result result;
 } step_attempt;
 
 static gsc_status check_args(const gsc_step_args *args)
 {
-    GSC_TRY(GSC_CHECK_RESERVED(args, caller, "args"));
+    GSC_TRY(GSC_CHECK_RESERVED(args, step_api, "args"));
     if (!(args->clip_norm >= 0.0))
-        return gsc_fail(GSC_ERR_VALUE, "%s: args.clip_norm is %.9g, allowed are 0 (no clipping) and more", caller,
+        return gsc_fail(GSC_ERR_VALUE, "%s: args.clip_norm is %.9g, allowed are 0 (no clipping) and more", step_api,
                         args->clip_norm);
     if (!(args->clip_norm_type >= 0.0))
         return gsc_fail(GSC_ERR_VALUE,
                         "%s: args.clip_norm_type is %.9g, allowed are 0 (means 2) and more, infinity "
                         "included",
-                        caller, args->clip_norm_type);
+                        step_api, args->clip_norm_type);
     return GSC_OK;
 }
 
-static gsc_status take_args(step_attempt *attempt, const gsc_step_args *args)
+/* The comparisons are arithmetic: a NaN may trap in the caller's environment. */
+static gsc_status read_args(step_attempt *attempt, const gsc_step_args *args)
 {
     gsc__env_enter(attempt->scaler);
     GSC_TRY(check_args(args));
     attempt->args = args;
     attempt->clips = args->clip_norm > 0.0;
     attempt->p = args->clip_norm_type == 0.0 ? 2.0 : args->clip_norm_type;
-    gsc__env_leave(attempt->scaler);
     return GSC_OK;
 }
 
-/* Puts the optimizer's own message behind ours, or says that it left none. */
+/* The message ends in the optimizer's own, or says that there is none. */
 static gsc_status optimizer_failed(const char *what, gsc_status status, bool has_message)
 {
     if (has_message)
-        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s failed: %s", caller, what, gsc_last_error());
-    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s returned %s (%d) without a message", caller, what,
+        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s failed: %s", step_api, what, gsc_last_error());
+    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s returned %s (%d) without a message", step_api, what,
                     gsc_status_name(status), (int)status);
 }
 
@@ -57,12 +57,13 @@ static gsc_status call_step(step_attempt *attempt, const gsc_grad_scaling *scali
 {
     gsc_step_result *result = &attempt->result;
     const gsc_optimizer *optimizer = attempt->optimizer;
-    (void)gsc__callback_begin_step(attempt->scaler);
+    gsc__callback_begin(attempt->scaler);
+    attempt->scaler->closed = attempt->scaler->options.enabled; /* the step of a disabled scaler may call it */
     uint64_t messages = gsc__message_count();
     gsc_status status =
         scaling ? optimizer->step_scaled(optimizer->self, attempt->args, scaling, &result->value, &result->has_value)
                 : optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
-    gsc__callback_end(attempt->scaler, false); /* no arithmetic follows */
+    gsc__callback_end(attempt->scaler);
     if (status == GSC_OK)
         return GSC_OK;
     return optimizer_failed(scaling ? "step_scaled" : "step", status, gsc__message_count() != messages);
@@ -87,7 +88,7 @@ static gsc_status skip_overflow(step_attempt *attempt)
     return GSC_OK;
 }
 
-/* The gradients are unscaled in place; `collected` ones are still in the scaler's list. */
+/* For gradients that are unscaled in place. collected: they are in the scaler's list. */
 static gsc_status step_unscaled(step_attempt *attempt, bool collected)
 {
     gsc_scaler *scaler = attempt->scaler;
@@ -97,7 +98,7 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
     if (attempt->clips) {
         double max_norm = attempt->args->clip_norm, *norm = &attempt->result.grad_norm;
         GSC_TRY(collected ? gsc__clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
-                          : gsc__clip_unscaled(scaler, attempt->optimizer, max_norm, attempt->p, caller, norm));
+                          : gsc__clip_unscaled(scaler, attempt->optimizer, max_norm, attempt->p, step_api, norm));
     }
     GSC_TRY(call_step(attempt, NULL));
     finish(attempt, attempt->record->has_grads ? GSC_STEPPED : GSC_NO_GRADS);
@@ -106,31 +107,33 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
 
 static gsc_status step_ready(step_attempt *attempt)
 {
-    const gsc__exam exam = {.caller = caller, .writes = true, .want_norm = attempt->clips};
-    GSC_TRY(gsc__examine(attempt->scaler, attempt->optimizer, &exam, &attempt->record));
+    const gsc__check_request request = {.api = step_api, .unscales = true, .want_norm = attempt->clips};
+    GSC_TRY(gsc__check_gradients(attempt->scaler, attempt->optimizer, &request, &attempt->record));
     return step_unscaled(attempt, true);
 }
 
-/* The gradients stay scaled: one reading pass checks them (and takes the norm), the optimizer multiplies on the fly. */
+/* The gradients stay scaled: one reading pass checks them and adds up their norm, and the optimizer multiplies each
+ * gradient where it uses it. */
 static gsc_status step_fused(step_attempt *attempt)
 {
     gsc_scaler *scaler = attempt->scaler;
-    bool clips = attempt->clips;
-    bool norm_on_the_way = clips && (attempt->p == 1.0 || attempt->p == 2.0 || isinf(attempt->p));
+    double p = attempt->p;
+    bool same_pass = attempt->clips && (p == 1.0 || p == 2.0 || isinf(p));
     gsc__norm_sums sums = {0};
-    const gsc__exam exam = {
-        .caller = caller, .want_norm = clips, .p = norm_on_the_way ? attempt->p : 0.0, .sums = &sums};
-    GSC_TRY(gsc__examine(scaler, attempt->optimizer, &exam, &attempt->record));
+    const gsc__check_request request = {
+        .api = step_api, .want_norm = attempt->clips, .p = same_pass ? p : 0.0, .sums = &sums};
+    GSC_TRY(gsc__check_gradients(scaler, attempt->optimizer, &request, &attempt->record));
     attempt->result.max_abs = attempt->record->max_abs;
     if (must_skip(attempt->record))
         return skip_overflow(attempt);
 
-    double r = gsc__inverse_scale(scaler), coefficient = 1.0; /* gsc__examine has entered the environment */
-    if (clips) {
+    gsc__env_enter(scaler);
+    double r = gsc__inverse_scale(scaler), coefficient = 1.0;
+    if (attempt->clips) {
         double *norm = &attempt->result.grad_norm;
-        gsc_status status = gsc__ranks_norm(scaler, r, attempt->p, norm_on_the_way ? &sums : NULL, norm);
+        gsc_status status = gsc__ranks_norm(scaler, r, p, same_pass ? &sums : NULL, norm);
         if (status != GSC_OK)
-            return gsc__disagree(scaler, attempt->record, status);
+            return gsc__ranks_failed(scaler, attempt->record, status);
         coefficient = gsc__clip_coefficient(attempt->args->clip_norm, *norm);
     }
     if (!attempt->record->has_grads) {
@@ -150,7 +153,7 @@ static gsc_status step_disabled(step_attempt *attempt)
     gsc_scaler *scaler = attempt->scaler;
     GSC_TRY(gsc__record_get(scaler, attempt->optimizer, &attempt->record));
     if (attempt->clips)
-        GSC_TRY(gsc__clip_unscaled(scaler, attempt->optimizer, attempt->args->clip_norm, attempt->p, caller,
+        GSC_TRY(gsc__clip_unscaled(scaler, attempt->optimizer, attempt->args->clip_norm, attempt->p, step_api,
                                    &attempt->result.grad_norm));
     GSC_TRY(call_step(attempt, NULL));
     scaler->stats.steps++;
@@ -164,26 +167,32 @@ static gsc_status step_enabled(step_attempt *attempt)
             GSC_ERR_STATE,
             "%s: args.closure is set, but gradients of a re-evaluation would never be unscaled; pass NULL or "
             "use a disabled scaler",
-            caller);
+            step_api);
     if (attempt->record && attempt->record->stage == GSC_STAGE_UNSCALED)
         return step_unscaled(attempt, false);
-    GSC_TRY(gsc__require_ready(attempt->scaler, attempt->optimizer, caller));
+    GSC_TRY(gsc__require_ready(attempt->scaler, attempt->optimizer, step_api));
     return attempt->optimizer->step_scaled ? step_fused(attempt) : step_ready(attempt);
 }
 
-gsc_status gsc__do_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
-                        gsc_step_result *result)
+static gsc_status step(step_attempt *attempt, const gsc_step_args *args)
+{
+    GSC_TRY(gsc__check_step_callback(attempt->optimizer, step_api));
+    if (args)
+        GSC_TRY(read_args(attempt, args));
+    return attempt->scaler->options.enabled ? step_enabled(attempt) : step_disabled(attempt);
+}
+
+gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
+                           gsc_step_result *result)
 {
     static const gsc_step_args plain;
+    GSC_TRY(gsc__check_call(scaler, optimizer, step_api));
     step_attempt attempt = {.scaler = scaler,
                             .optimizer = optimizer,
                             .record = gsc__record_find(scaler, optimizer),
                             .args = &plain,
                             .result.grad_norm = (double)NAN};
-    GSC_TRY(gsc__check_step(optimizer, caller));
-    if (args)
-        GSC_TRY(take_args(&attempt, args));
-    GSC_TRY(scaler->options.enabled ? step_enabled(&attempt) : step_disabled(&attempt));
+    GSC_TRY(gsc__env_leave(scaler, step(&attempt, args)));
     if (!attempt.result.has_value)
         attempt.result.value = 0.0;
     /* The step of a disabled scaler may have had its optimizer forgotten. */
@@ -197,13 +206,39 @@ gsc_status gsc__do_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, cons
     return GSC_OK;
 }
 
-gsc_status gsc__do_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+gsc_status gsc_scaler_result(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result)
 {
+    const char *api = "gsc_scaler_result";
+    GSC_TRY(gsc__check_not_null(scaler, api, "scaler"));
+    GSC_TRY(gsc__check_optimizer(optimizer, api));
+    GSC_TRY(gsc__check_not_null(result, api, "result"));
+    const gsc__record *record = gsc__record_find(scaler, optimizer);
+    if (!record || !record->has_result)
+        return gsc_fail(GSC_ERR_STATE, "%s: this optimizer has not stepped with this scaler", api);
+    *result = record->result;
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    const char *api = "gsc_scaler_skip";
+    GSC_TRY(gsc__check_call(scaler, optimizer, api));
+    if (!scaler->options.enabled)
+        return GSC_OK;
     gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record || record->stage != GSC_STAGE_UNSCALED)
-        GSC_TRY(gsc__require_ready(scaler, optimizer, "gsc_scaler_skip"));
+        GSC_TRY(gsc__require_ready(scaler, optimizer, api));
     GSC_TRY(gsc__record_get(scaler, optimizer, &record));
     record->stage = GSC_STAGE_STEPPED;
     scaler->pending.recorded = true;
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    GSC_TRY(gsc__check_call(scaler, optimizer, "gsc_scaler_rearm"));
+    gsc__record *record = gsc__record_find(scaler, optimizer);
+    if (record)
+        record->stage = GSC_STAGE_READY;
     return GSC_OK;
 }

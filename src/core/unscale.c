@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unscale.c: the check of one optimizer's gradients, with or without unscaling them, and what it leaves behind. */
+/* unscale.c: the check of one optimizer's gradients, which unscales them where asked, and what it leaves for step and
+ * update. */
 #include "core/internal.h"
 
 double gsc__inverse_scale(const gsc_scaler *scaler)
@@ -7,53 +8,31 @@ double gsc__inverse_scale(const gsc_scaler *scaler)
     return gsc__fpenv_pin(1.0 / gsc__fpenv_pin((double)scaler->scale));
 }
 
-gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *caller)
+gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *api)
 {
     const gsc__record *record = gsc__record_find(scaler, optimizer);
     switch (record ? record->stage : GSC_STAGE_READY) {
     case GSC_STAGE_READY:
         if (!record || !record->comm_failed)
             return GSC_OK;
-        /* The other ranks have gone on without it: it would wait for them in vain. */
+        /* The other ranks know of the refusal and will enter no collective for this optimizer. */
         return gsc_fail(
             GSC_ERR_COMM,
             "%s: this rank refused this optimizer's gradients, and the others know; call " GSC_WORDS_UPDATE_TO
             " on every rank",
-            caller);
+            api);
     case GSC_STAGE_UNSCALED:
         return gsc_fail(GSC_ERR_STATE,
                         "%s: this optimizer's gradients are already unscaled since the last update; unscale once per "
                         "iteration, and call " GSC_WORDS_UPDATE " at its end",
-                        caller);
+                        api);
     case GSC_STAGE_STEPPED: break;
     }
     return gsc_fail(GSC_ERR_STATE,
-                    "%s: this optimizer has already stepped since the last update; call " GSC_WORDS_UPDATE, caller);
+                    "%s: this optimizer has already stepped since the last update; call " GSC_WORDS_UPDATE, api);
 }
 
-static gsc__check_result sweep(gsc_scaler *scaler, const gsc__exam *exam)
-{
-    double r = gsc__inverse_scale(scaler);
-    if (exam->writes)
-        return gsc__sweep_unscale(&scaler->list, r);
-    if (exam->p == 0.0)
-        return gsc__sweep_check(&scaler->list, r);
-    gsc__check_result finding;
-    gsc__norm_sum(&scaler->list, r, exam->p, exam->sums, &finding);
-    return finding;
-}
-
-/* The verdict of all ranks becomes the optimizer's and the next update's. */
-static void settle(gsc_scaler *scaler, gsc__record *record, const gsc__verdict *verdict)
-{
-    record->found_inf = verdict->found_inf;
-    record->overflowed |= verdict->found_inf;
-    scaler->pending.recorded = true;
-    scaler->pending.checked |= verdict->checked;
-    scaler->pending.overflow |= verdict->found_inf;
-}
-
-gsc_status gsc__disagree(gsc_scaler *scaler, gsc__record *record, gsc_status status)
+gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc_status status)
 {
     record->stage = GSC_STAGE_UNSCALED;
     record->comm_failed = true;
@@ -61,63 +40,98 @@ gsc_status gsc__disagree(gsc_scaler *scaler, gsc__record *record, gsc_status sta
     return status;
 }
 
-gsc_status gsc__examine(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__exam *exam, gsc__record **out)
+static gsc__check_result sweep(gsc_scaler *scaler, const gsc__check_request *request)
 {
-    const gsc__collection collection = {
-        .caller = exam->caller, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = exam->want_norm};
-    gsc_status status = gsc__collect(scaler, optimizer, &collection);
+    double r = gsc__inverse_scale(scaler);
+    if (request->unscales)
+        return gsc__sweep_unscale(&scaler->list, r);
+    if (request->p == 0.0)
+        return gsc__sweep_check(&scaler->list, r);
+    gsc__check_result result;
+    gsc__norm_sum(&scaler->list, r, request->p, request->sums, &result);
+    return result;
+}
+
+/* For step and for the next update. */
+static void note_agreement(gsc_scaler *scaler, gsc__record *record, const gsc__agreement *agreement)
+{
+    record->found_inf = agreement->found_inf;
+    record->overflowed |= agreement->found_inf;
+    scaler->pending.recorded = true;
+    scaler->pending.checked |= agreement->checked;
+    scaler->pending.overflow |= agreement->found_inf;
+}
+
+gsc_status gsc__check_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__check_request *request,
+                                gsc__record **out)
+{
+    const gsc__collect_rules rules = {
+        .api = request->api, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = request->want_norm};
+    gsc_status status = gsc__collect(scaler, optimizer, &rules);
     gsc__env_enter(scaler);
-    gsc__check_result finding = {0};
+    gsc__check_result result = {0};
     if (status == GSC_OK)
-        finding = sweep(scaler, exam);
-    gsc__verdict verdict = {.found_inf = finding.found_inf,
-                            .checked = status == GSC_OK && scaler->list.count > 0,
-                            .failed = status != GSC_OK};
-    bool has_grads = verdict.checked;
-    gsc_status agreement = gsc__ranks_agree(scaler, &verdict);
-    gsc__record *record = *out = gsc__record_find(scaler, optimizer); /* gsc__collect has made it known */
+        result = sweep(scaler, request);
+    gsc__agreement agreement = {.found_inf = result.found_inf,
+                                .checked = status == GSC_OK && scaler->list.count > 0,
+                                .failed = status != GSC_OK};
+    bool has_grads = agreement.checked;
+    gsc_status ranks_status = gsc__ranks_agree(scaler, &agreement);
+    gsc__record *record = *out = gsc__record_find(scaler, optimizer);
     if (status != GSC_OK) {
-        if (record)
-            record->comm_failed = agreement != GSC_OK;
+        if (record) /* else there was no memory for one */
+            record->comm_failed = ranks_status != GSC_OK;
         return status;
     }
     record->has_grads = has_grads;
-    record->max_abs = finding.max_abs;
-    if (agreement != GSC_OK)
-        return gsc__disagree(scaler, record, agreement);
-    if (exam->writes)
+    record->max_abs = result.max_abs;
+    if (ranks_status != GSC_OK)
+        return gsc__ranks_failed(scaler, record, ranks_status);
+    if (request->unscales)
         record->stage = GSC_STAGE_UNSCALED;
-    settle(scaler, record, &verdict);
-    if (verdict.found_inf)
-        gsc__report_overflow(scaler, record, exam->writes ? 1.0 : gsc__inverse_scale(scaler),
-                             finding.found_inf ? GSC_OVERFLOW_HERE : GSC_OVERFLOW_ELSEWHERE);
+    note_agreement(scaler, record, &agreement);
+    if (agreement.found_inf)
+        gsc__report_overflow(scaler, record, request->unscales ? 1.0 : gsc__inverse_scale(scaler),
+                             result.found_inf ? GSC_OVERFLOW_HERE : GSC_OVERFLOW_ELSEWHERE);
     return GSC_OK;
 }
 
-gsc_status gsc__do_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
-    const gsc__exam exam = {.caller = "gsc_scaler_unscale", .writes = true};
+    const gsc__check_request request = {.api = "gsc_scaler_unscale", .unscales = true};
+    GSC_TRY(gsc__check_call(scaler, optimizer, request.api));
+    if (!scaler->options.enabled)
+        return GSC_OK;
+    GSC_TRY(gsc__require_ready(scaler, optimizer, request.api));
     gsc__record *record;
-    GSC_TRY(gsc__require_ready(scaler, optimizer, exam.caller));
-    return gsc__examine(scaler, optimizer, &exam, &record);
+    return gsc__env_leave(scaler, gsc__check_gradients(scaler, optimizer, &request, &record));
 }
 
-gsc_status gsc__do_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
+/* Takes the caller's word for what gsc__check_gradients finds out. */
+static gsc_status record_check(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
 {
     gsc__record *record;
-    GSC_TRY(gsc__require_ready(scaler, optimizer, "gsc_scaler_record"));
     gsc_status status = gsc__record_get(scaler, optimizer, &record);
-    gsc__env_enter(scaler);
-    gsc__verdict verdict = {.found_inf = found_inf, .checked = true, .failed = status != GSC_OK};
-    gsc_status agreement = gsc__ranks_agree(scaler, &verdict);
+    gsc__agreement agreement = {.found_inf = found_inf, .checked = true, .failed = status != GSC_OK};
+    gsc_status ranks_status = gsc__ranks_agree(scaler, &agreement);
     GSC_TRY(status);
     record->has_grads = true;
     record->max_abs = 0.0;
-    if (agreement != GSC_OK)
-        return gsc__disagree(scaler, record, agreement);
+    if (ranks_status != GSC_OK)
+        return gsc__ranks_failed(scaler, record, ranks_status);
     record->stage = GSC_STAGE_UNSCALED;
-    settle(scaler, record, &verdict);
-    if (verdict.found_inf)
+    note_agreement(scaler, record, &agreement);
+    if (agreement.found_inf)
         gsc__report_overflow(scaler, record, 1.0, found_inf ? GSC_OVERFLOW_RECORDED : GSC_OVERFLOW_ELSEWHERE);
     return GSC_OK;
+}
+
+gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
+{
+    const char *api = "gsc_scaler_record";
+    GSC_TRY(gsc__check_call(scaler, optimizer, api));
+    if (!scaler->options.enabled)
+        return GSC_OK;
+    GSC_TRY(gsc__require_ready(scaler, optimizer, api));
+    return gsc__env_leave(scaler, record_check(scaler, optimizer, found_inf));
 }

@@ -5,7 +5,7 @@
 
 #include "core/internal.h"
 
-/* What an update did, told to the observer once the scaler is in its new state. */
+/* What an update did. The observer is called later, when the scaler is in its new state. */
 typedef struct scale_change {
     bool backed_off, grew, at_min_scale;
 } scale_change;
@@ -35,7 +35,8 @@ static void grow(gsc_scaler *scaler, scale_change *change)
     scaler->stats.growths += change->grew;
 }
 
-/* apex's hysteresis: every overflow takes a credit, without credit it backs off, a clean update restores all. */
+/* apex's hysteresis: every overflow takes a credit; the scale backs off when none is left; a clean update restores
+ * them. */
 static void after_overflow(gsc_scaler *scaler, scale_change *change)
 {
     gsc__env_enter(scaler);
@@ -61,7 +62,7 @@ static void after_clean(gsc_scaler *scaler, scale_change *change)
     grow(scaler, change);
 }
 
-static void tell(gsc_scaler *scaler, const scale_change *change, int64_t update)
+static void emit_events(gsc_scaler *scaler, const scale_change *change, int64_t update)
 {
     if (change->backed_off)
         gsc__emit(scaler, GSC_EVENT_BACKOFF, update, NULL);
@@ -71,22 +72,22 @@ static void tell(gsc_scaler *scaler, const scale_change *change, int64_t update)
         gsc__emit(scaler, GSC_EVENT_GROWTH, update, NULL);
 }
 
-static gsc_status diverged(const gsc_scaler *scaler, const char *culprits)
+static gsc_status diverged(const gsc_scaler *scaler, const char *overflow_text)
 {
     const int64_t skips = scaler->stats.consecutive_skips;
     return gsc_fail(GSC_ERR_DIVERGED,
                     "gsc_scaler_update: %" PRId64 " iteration%s in a row overflowed (max_consecutive_skips is %" PRId64
                     "); the scale is %.9g; in the last one: %s",
                     skips, skips == 1 ? "" : "s", scaler->options.max_consecutive_skips, (double)scaler->scale,
-                    culprits);
+                    overflow_text);
 }
 
-gsc_status gsc__do_update(gsc_scaler *scaler)
+static gsc_status update(gsc_scaler *scaler)
 {
     if (!scaler->pending.recorded && !scaler->pending.comm_failed)
-        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; " GSC_WORDS(
-                                           "unscale, record, step or skip an optimizer first",
-                                           "call unscale_, step or skip with an optimizer first"));
+        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; %s",
+                        GSC_WORDS("unscale, record, step or skip an optimizer first",
+                                  "call unscale_, step or skip with an optimizer first"));
     scale_change change = {false, false, false};
     bool counts = !scaler->pending.comm_failed;
     bool overflow = counts && scaler->pending.overflow;
@@ -95,26 +96,61 @@ gsc_status gsc__do_update(gsc_scaler *scaler)
     else if (counts && scaler->pending.checked)
         after_clean(scaler, &change);
 
-    char culprits[sizeof scaler->culprits];
+    char overflow_text[sizeof scaler->overflow_text];
     if (overflow)
-        memcpy(culprits, scaler->culprits, sizeof culprits);
-    gsc__records_rearm(scaler);
-    tell(scaler, &change, scaler->stats.updates++);
+        memcpy(overflow_text, scaler->overflow_text, sizeof overflow_text);
+    gsc__records_reset(scaler);
+    emit_events(scaler, &change, scaler->stats.updates++);
 
     int64_t limit = scaler->options.max_consecutive_skips;
     if (overflow && limit > 0 && scaler->stats.consecutive_skips >= limit)
-        return diverged(scaler, culprits);
+        return diverged(scaler, overflow_text);
     return GSC_OK;
 }
 
-gsc_status gsc__do_update_to(gsc_scaler *scaler, double new_scale)
+gsc_status gsc_scaler_update(gsc_scaler *scaler)
+{
+    GSC_TRY(gsc__check_scaler(scaler, "gsc_scaler_update"));
+    if (!scaler->options.enabled)
+        return GSC_OK;
+    return gsc__env_leave(scaler, update(scaler));
+}
+
+static gsc_status update_to(gsc_scaler *scaler, double new_scale)
 {
     GSC_TRY(gsc__round_scale(&new_scale, scaler->options.min_scale, scaler->options.max_scale,
                              "gsc_scaler_update_to: new_scale"));
-    if (!scaler->options.enabled)
-        return GSC_OK;
-    scaler->scale = (float)new_scale;
-    gsc__records_rearm(scaler);
-    scaler->stats.updates++;
+    if (scaler->options.enabled) {
+        scaler->scale = (float)new_scale;
+        gsc__records_reset(scaler);
+        scaler->stats.updates++;
+    }
     return GSC_OK;
+}
+
+gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
+{
+    GSC_TRY(gsc__check_scaler(scaler, "gsc_scaler_update_to"));
+    gsc__env_enter(scaler);
+    return gsc__env_leave(scaler, update_to(scaler, new_scale));
+}
+
+static gsc_status update_to_tensor(gsc_scaler *scaler, const DLTensor *new_scale, const char *api)
+{
+    const gsc__message_subject subject = {.api = api, .what = "new_scale"};
+    const gsc__view_rules rules = {.writes = false, .allow_fp16 = true};
+    gsc__view view;
+    GSC_TRY(gsc__view_check(new_scale, &rules, &subject, &view));
+    if (view.count != 1)
+        return gsc_fail(GSC_ERR_VALUE, "%s: new_scale has %zu elements; allowed is exactly one", api, view.count);
+    return update_to(scaler, gsc__element(view.kind, view.start, 0));
+}
+
+gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler, const DLTensor *new_scale)
+{
+    const char *api = "gsc_scaler_update_to_tensor";
+    GSC_TRY(gsc__check_scaler(scaler, api));
+    GSC_TRY(gsc__check_not_null(new_scale, api, "new_scale"));
+    gsc__env_enter(scaler);
+    return gsc__env_leave(scaler, update_to_tensor(scaler, new_scale, api));
 }

@@ -299,6 +299,77 @@ static void test_numbers_that_are_refused(void **state)
     }
 }
 
+static int only_rank(void *self, DLTensor *values, void *stream)
+{
+    (void)self, (void)values, (void)stream; /* alone, the values are the result */
+    return 0;
+}
+
+/* What callbacks interrupt goes on in the library's environment. */
+typedef struct interrupted {
+    gsc_status clipped, overflowed;
+    double norm, multiplier;
+    size_t overflows;
+    gsc_overflow overflow;
+} interrupted;
+
+static void interrupt(interrupted *out, void (*environment)(void))
+{
+    gsc_comm comm = {.allreduce_max = only_rank, .allreduce_sum = only_rank};
+    gsc_scaler_options options = options_of(0.1, 1000);
+    options.comm = &comm;
+    options.observer = seeing_observer;
+    static iteration seen;
+    current = &seen;
+    rig r;
+    rig_start_with(&r, &options);
+    float large[2] = {1, FLT_MAX * 0.1001f}; /* divided by 0.1 it is infinite, unless rounded to zero */
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, NULL, 1, "absent")->absent = true;
+    r.optimizer.base.step_scaled = keep_multiplier;
+    const gsc_step_args args = {.clip_norm = 0.01, .clip_norm_type = 3};
+    r.grad = 0.7f;
+    gsc_step_result result;
+    fenv_t before;
+    fegetenv(&before);
+    environment();
+    out->clipped = gsc_scaler_step(r.scaler, &r.optimizer.base, &args, &result);
+    fesetenv(&before);
+    out->norm = result.grad_norm;
+    out->multiplier = r.optimizer.last_scaling.multiplier;
+    assert_ok(gsc_scaler_update(r.scaler));
+
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, large, 2, "large");
+    environment();
+    out->overflowed = gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL);
+    fesetenv(&before);
+    out->overflows = gsc_scaler_overflows(r.scaler, &r.optimizer.base, &out->overflow, 1);
+    rig_stop(&r);
+}
+
+static void keep_environment(void) {}
+
+/* rule 16.1, 16.2 */
+static void test_arithmetic_after_callbacks(void **state)
+{
+    (void)state;
+    interrupted expected, actual;
+    interrupt(&expected, keep_environment);
+    assert_int_equal(expected.clipped, GSC_OK);
+    assert_int_equal(expected.overflowed, GSC_OK);
+    assert_int_equal(expected.overflows, 1);
+    assert_int_equal(expected.overflow.first_index, 1);
+    for (size_t i = 0; i < sizeof environments / sizeof *environments; i++) {
+        interrupt(&actual, environments[i]);
+        assert_int_equal(actual.clipped, GSC_OK);
+        assert_int_equal(actual.overflowed, GSC_OK);
+        assert_exact(actual.norm, expected.norm);
+        assert_exact(actual.multiplier, expected.multiplier);
+        assert_int_equal(actual.overflows, 1);
+        assert_int_equal(actual.overflow.inf_count, 1);
+        assert_int_equal(actual.overflow.first_index, 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_options_and_states),
         cmocka_unit_test(test_a_callback_may_change_it),
         cmocka_unit_test(test_numbers_that_are_refused),
+        cmocka_unit_test(test_arithmetic_after_callbacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scale.c: the scale for the loss: multiplied here, or lent to the caller's own graph. */
+#include "gradients/scale.h"
+
+#include "core/internal.h"
+
+static gsc_status scale_one(const DLTensor *in, DLTensor *out, double scale)
+{
+    if (gsc__scale_fast(in, out, scale))
+        return GSC_OK;
+    GSC_TRY(gsc__scale_check(in, out, 0, 0));
+    gsc__scale_apply(in, out, scale);
+    return GSC_OK;
+}
+
+static gsc_status scale_list(DLTensor *const *in, DLTensor *const *out, size_t n, double scale)
+{
+    for (size_t i = 0; i < n; i++)
+        GSC_TRY(gsc__scale_check(in[i], out[i], i, n));
+    for (size_t i = 0; i < n; i++)
+        gsc__scale_apply(in[i], out[i], scale);
+    return GSC_OK;
+}
+
+gsc_status gsc_scaler_scale(const gsc_scaler *scaler, const DLTensor *in, DLTensor *out)
+{
+    GSC_TRY(gsc__check_not_null(scaler, "gsc_scaler_scale", "scaler"));
+    gsc__fpenv callers_env = gsc__fpenv_enter();
+    gsc_status status = scale_one(in, out, (double)scaler->scale);
+    gsc__fpenv_leave(callers_env);
+    return status;
+}
+
+gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
+{
+    const char *api = "gsc_scaler_scale_list";
+    GSC_TRY(gsc__check_not_null(scaler, api, "scaler"));
+    if (n == 0)
+        return GSC_OK;
+    GSC_TRY(gsc__check_not_null(in, api, "in"));
+    GSC_TRY(gsc__check_not_null(out, api, "out"));
+    gsc__fpenv callers_env = gsc__fpenv_enter();
+    gsc_status status = scale_list(in, out, n, (double)scaler->scale);
+    gsc__fpenv_leave(callers_env);
+    return status;
+}
+
+gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *out)
+{
+    const char *api = "gsc_scaler_scale_view";
+    GSC_TRY(gsc__check_scaler(scaler, api));
+    GSC_TRY(gsc__check_not_null(out, api, "out"));
+    GSC_TRY(gsc__check_device(device, api));
+    *out = (DLTensor){.data = &scaler->scale, .device = device, .dtype = GSC_FLOAT32};
+    return GSC_OK;
+}
