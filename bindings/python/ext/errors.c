@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/message.h"
-
 /* Named as Python's own classes are, so that GSC_STATUSES can name either kind. GSC_OK has none. */
 static PyObject *PyExc_DeviceError, *PyExc_CommError, *PyExc_DivergedError, *const PyExc_None;
 
@@ -87,8 +85,8 @@ PyObject *describe_gradient(size_t index, PyObject *name)
 
 PyObject *raise_status_named(gsc_status status, PyObject *name)
 {
-    char text[GSC_MESSAGE_SIZE]; /* a copy: name() may use the core, which then has another last message */
-    memcpy(text, gsc_last_error(), sizeof text);
+    char text[512]; /* a copy: name() may call the core, which may then have another last message */
+    snprintf(text, sizeof text, "%s", gsc_last_error());
     char *colon = strncmp(text, "gsc_", strlen("gsc_")) == 0 ? strstr(text, ": ") : NULL;
     const char *rest = colon ? colon + strlen(": ") : text;
     size_t index;

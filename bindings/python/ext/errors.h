@@ -13,13 +13,13 @@ int errors_add(PyObject *module);
 /* The class for a status, as GSC_STATUSES (status.h) has it; borrowed. */
 PyObject *exception_for_status(gsc_status status);
 
-/* Raises what a failed call of the core means in Python, with the core's message in Python's words (gsc_scaler_unscale
- * becomes unscale_, and so on). Call it on the thread that failed, with the GIL. Returns NULL, to be returned.
- * A callback's own exception is not known here: whoever has stashed one raises that instead. */
+/* Raises the exception for a failed call of the core, with the core's message; the function that it begins with gets
+ * its Python name (unscale_ for gsc_scaler_unscale). Call it on the thread of that call, with the GIL. Returns NULL, to
+ * be returned. An exception of a callback's is raised by call_end instead. */
 PyObject *raise_status(gsc_status status);
 
-/* The same after a call that the core gave no names to: where its message speaks of `gradient 3`, what name(3) returns
- * is added. name: a callable or None. */
+/* The same after a call in which the core knew no names: adds name(3) to a message about `gradient 3`. name: a callable
+ * or None. */
 PyObject *raise_status_named(gsc_status status, PyObject *name);
 
 /* `gradient 3 ("weight")`, as the core writes it; name: a callable from an index to a string or None, or None. A new
