@@ -8,7 +8,7 @@
 
 #include "base/try.h"
 #include "train/checkpoint/optim.h"
-#include "train/optim/optim.h"
+#include "train/optim/check.h"
 
 typedef struct totals {
     size_t groups, params, states;

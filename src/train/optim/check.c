@@ -7,7 +7,7 @@
 
 #include "base/reserved.h"
 #include "base/try.h"
-#include "train/optim/optim.h"
+#include "train/optim/check.h"
 #include "train/tensor/tensor.h"
 
 gsc__optim_name_text gsc__optim_name(const gsc_tensor *tensor)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* optim.c: creating optimizers, and their properties. */
-#include "train/optim/optim.h"
+#include "train/optim/check.h"
+#include "train/optim/step.h"
 
 #include <math.h>
 #include <stdlib.h>

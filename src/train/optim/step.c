@@ -12,7 +12,8 @@
 #include "base/reserved.h"
 #include "base/try.h"
 #include "gradscaler/runtime.h"
-#include "train/optim/optim.h"
+#include "train/optim/check.h"
+#include "train/optim/step.h"
 #include "train/tensor/tensor.h"
 
 enum { TASK_ELEMENTS = 32768 }; /* work that is worth waking a thread for */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim.h: the struct behind gsc_optim. optim.c creates optimizers, check.c checks what they are created from, step.c
- * steps them. */
-#ifndef GSC_TRAIN_OPTIM_OPTIM_H
-#define GSC_TRAIN_OPTIM_OPTIM_H
+/* optimizer.h: the struct behind gsc_optim. optim.c creates optimizers, check.c checks what they are created from,
+ * step.c steps them. */
+#ifndef GSC_TRAIN_OPTIM_OPTIMIZER_H
+#define GSC_TRAIN_OPTIM_OPTIMIZER_H
 
 #include "base/dtype_kind.h"
 #include "gradscaler/optim.h"
@@ -39,22 +39,5 @@ struct gsc_optim {
     gsc__optim_work *work; /* scratch of a step, param_count long: a step allocates nothing */
     void *states;          /* of all parameters, one block */
 };
-
-/* ` ("0.weight")` for messages; empty for a tensor without a name. */
-typedef struct gsc__optim_name_text {
-    char text[128];
-} gsc__optim_name_text;
-gsc__optim_name_text gsc__optim_name(const gsc_tensor *tensor);
-
-/* `function` begins the messages; *param_count is the total over the groups. */
-gsc_status gsc__optim_check_groups(gsc__optim_kind kind, const char *function, const gsc_param_group *groups, size_t n,
-                                   size_t *param_count);
-gsc_status gsc__optim_check_lr(const char *function, size_t group, double lr);
-gsc_status gsc__optim_check_step_count(const char *function, size_t param, int64_t count);
-
-/* The callbacks of `interface`. */
-gsc_status gsc__optim_step_plain(void *self, const gsc_step_args *args, double *value, bool *has_value);
-gsc_status gsc__optim_step_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling, double *value,
-                                  bool *has_value);
 
 #endif
