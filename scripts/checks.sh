@@ -152,23 +152,49 @@ check_prove() { make prove; }
 check_fuzz() { make fuzz ARGS=60; }
 check_suite() { make test; }
 
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 failed=()
 times=()
+started=()
 
-# Runs a check; shows its output if it fails. Adds to `times` and `failed`.
-run_check() { # NAME
-    local start=$SECONDS log
-    log=$(mktemp)
-    echo "== $1: $(list_checks | sed -n "s/^$1  *//p")"
-    (set -e; "check_${1//-/_}") >"$log" 2>&1
-    # shellcheck disable=SC2181 # as a condition, the subshell would ignore set -e
-    if [ $? -ne 0 ]; then
-        cat "$log"
+execute() { # NAME: keeps output, exit status and seconds
+    local start=$SECONDS
+    (set -e; "check_${1//-/_}") >"$logs/$1.output" 2>&1 # not as a condition, in which set -e has no effect
+    echo $? $((SECONDS - start)) >"$logs/$1.result"
+}
+
+report() { # NAME: shows the output of a check that has failed; adds to `times` and `failed`
+    local status seconds
+    read -r status seconds <"$logs/$1.result"
+    if [ "$status" != 0 ]; then
+        cat "$logs/$1.output"
         echo "== FAILED: $1"
         failed+=("$1")
     fi
-    rm -f "$log"
-    times+=("$(printf '%5d s  %s' $((SECONDS - start)) "$1")")
+    times+=("$(printf '%5d s  %s' "$seconds" "$1")")
+}
+
+run_check() { # NAME
+    echo "== $1: $(list_checks | sed -n "s/^$1  *//p")"
+    execute "$1"
+    report "$1"
+}
+
+# Starts a check beside those that follow; it must share no build folder with them. finish_checks waits for it.
+start_check() { # NAME
+    echo "== $1, beside the following: $(list_checks | sed -n "s/^$1  *//p")"
+    execute "$1" &
+    started+=("$1")
+}
+
+finish_checks() {
+    local name
+    wait
+    for name in "${started[@]}"; do
+        report "$name"
+    done
+    started=()
 }
 
 # Prints the times; names the checks that failed and returns 1 if there are any.
