@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "gradients/fast_view.h"
 #include "gradients/layout.h"
 #include "gradients/runs.h"
@@ -12,11 +13,19 @@
 
 void gsc__list_init(gsc__list *list)
 {
-    list->complete = list->capacity = list->sums_capacity = 0;
-    list->more_views = NULL;
-    list->more_runs = NULL;
+    list->previous_count = list->capacity = list->sums_capacity = 0;
+    list->heap_views = NULL;
+    list->heap_runs = NULL;
     list->table = NULL;
-    list->more_sums = NULL;
+    list->heap_sums = NULL;
+}
+
+/* From here on the list differs from the previous one. */
+static void begin_anew(gsc__list *list)
+{
+    list->previous_count = list->count = list->elements = list->run_count = 0;
+    list->matches_previous = false;
+    list->plain = list->ascending = true;
 }
 
 static gsc_status reserve_views(gsc__list *list, size_t n)
@@ -32,51 +41,32 @@ static gsc_status reserve_views(gsc__list *list, size_t n)
         free(runs);
         return gsc_fail(GSC_ERR_MEMORY, "out of memory for a list of %zu gradients", n);
     }
-    free(list->more_views);
-    free(list->more_runs);
+    free(list->heap_views);
+    free(list->heap_runs);
     free(list->table);
-    list->more_views = views;
-    list->more_runs = runs;
+    list->heap_views = views;
+    list->heap_runs = runs;
     list->table = table;
     list->capacity = capacity;
+    list->previous_count = 0; /* the new arrays are empty */
     return GSC_OK;
-}
-
-static void begin_anew(gsc__list *list)
-{
-    list->same = false;
-    list->count = list->elements = list->run_count = 0;
-    list->plain = list->ascending = true;
 }
 
 gsc_status gsc__list_begin(gsc__list *list, size_t n)
 {
-    list->last = list->complete;
-    list->complete = 0;
-    list->same = list->last > 0;
     list->count = 0;
-    if (n > GSC_LIST_INLINE && n > list->capacity) {
-        gsc_status status = reserve_views(list, n);
-        if (status != GSC_OK)
-            return status;
-        list->same = false;
-    }
-    list->views = list->more_views ? list->more_views : list->few_views;
-    list->runs = list->more_views ? list->more_runs : list->few_runs;
-    if (!list->same)
+    if (n > GSC_LIST_INLINE && n > list->capacity)
+        GSC_TRY(reserve_views(list, n));
+    list->views = list->heap_views ? list->heap_views : list->inline_views;
+    list->runs = list->heap_views ? list->heap_runs : list->inline_runs;
+    list->matches_previous = list->previous_count > 0;
+    if (!list->matches_previous)
         begin_anew(list);
     return GSC_OK;
 }
 
-static inline void add_run(gsc__list *list, const gsc__view *view)
-{
-    list->plain = list->plain && view->dense && view->kind == list->views[0].kind;
-    list->run_count =
-        gsc__runs_append(list->runs, list->run_count, view->start, view->count, gsc__kind_size(view->kind));
-}
-
-/* Takes up the view that lies in the next place of the list. */
-static inline gsc_status take_up(gsc__list *list, const char *api)
+/* Counts in the view that stands at list->views[list->count]. */
+static inline gsc_status append_view(gsc__list *list, const char *api)
 {
     gsc__view *view = &list->views[list->count];
     size_t elements;
@@ -84,30 +74,32 @@ static inline gsc_status take_up(gsc__list *list, const char *api)
         return gsc_fail(GSC_ERR_VALUE, "%s: the gradients have more than 2^64 elements in all", api);
     view->first_element = list->elements;
     list->elements = elements;
+    list->plain = list->plain && view->dense && view->kind == list->views[0].kind;
     list->ascending = list->ascending && (list->count == 0 || view[-1].start < view->start);
-    add_run(list, view);
+    list->run_count =
+        gsc__runs_append(list->runs, list->run_count, view->start, view->count, gsc__kind_size(view->kind));
     list->count++;
     return GSC_OK;
 }
 
-/* The first views have turned out to be all that is left of what the list was. */
-__attribute__((noinline)) static void take_up_again(gsc__list *list)
+/* The list keeps only its first `count` views: recomputes totals and runs from those. */
+__attribute__((noinline)) static void recount(gsc__list *list)
 {
     size_t count = list->count;
     begin_anew(list);
     while (list->count < count)
-        (void)take_up(list, ""); /* a part of what was no more than 2^64 elements */
+        (void)append_view(list, ""); /* a subset of views whose elements were counted without overflow */
 }
 
-__attribute__((noinline)) static gsc_status add_unusual(gsc__list *list, const DLTensor *tensor, size_t index,
+__attribute__((noinline)) static gsc_status add_checked(gsc__list *list, const DLTensor *tensor, size_t index,
                                                         const char *name, const gsc__list_rules *rules)
 {
     const gsc__message_subject subject = {
         .api = rules->api, .what = "gradient", .listed = true, .index = index, .name = name};
     const gsc__view_rules view_rules = {.writes = rules->writes, .allow_fp16 = rules->allow_fp16};
     gsc__view *view = &list->views[list->count];
-    gsc_status status = gsc__view_check(tensor, &view_rules, &subject, view);
-    return status == GSC_OK && view->count > 0 ? take_up(list, rules->api) : status;
+    GSC_TRY(gsc__view_check(tensor, &view_rules, &subject, view));
+    return view->count > 0 ? append_view(list, rules->api) : GSC_OK;
 }
 
 static inline gsc_status add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules)
@@ -115,16 +107,16 @@ static inline gsc_status add(gsc__list *list, const DLTensor *tensor, size_t ind
     if (!tensor)
         return GSC_OK;
     gsc__view *view = &list->views[list->count];
-    if (list->same) {
-        if (list->count < list->last && gsc__view_unchanged(view, tensor)) {
+    if (list->matches_previous) {
+        if (list->count < list->previous_count && gsc__view_unchanged(view, tensor)) {
             list->count++;
             return GSC_OK;
         }
-        take_up_again(list);
+        recount(list);
     }
     if (gsc__view_fast(tensor, view))
-        return take_up(list, rules->api);
-    return add_unusual(list, tensor, index, NULL, rules);
+        return append_view(list, rules->api);
+    return add_checked(list, tensor, index, NULL, rules);
 }
 
 gsc_status gsc__list_add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules)
@@ -138,9 +130,9 @@ gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source 
         const DLTensor *tensor = source->tensor(source->self, i);
         if (add(list, tensor, i, rules) == GSC_OK)
             continue;
-        /* The name is asked for only now that the message needs it. */
+        /* Fails again, now with the name in the message. */
         const char *name = source->name ? source->name(source->self, i) : NULL;
-        return add_unusual(list, tensor, i, name, rules);
+        return add_checked(list, tensor, i, name, rules);
     }
     return GSC_OK;
 }
@@ -172,7 +164,8 @@ static size_t hash_address(const void *address)
 /* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. */
 static void drop_duplicates(gsc__list *list)
 {
-    size_t few[2 * GSC_LIST_INLINE], *table = list->table ? list->table : few, mask = 2 * GSC_LIST_INLINE - 1;
+    size_t inline_table[2 * GSC_LIST_INLINE], *table = list->table ? list->table : inline_table;
+    size_t mask = 2 * GSC_LIST_INLINE - 1;
     while (mask + 1 < 2 * list->count)
         mask = 2 * mask + 1;
     memset(table, 0, (mask + 1) * sizeof *table);
@@ -190,7 +183,7 @@ static void drop_duplicates(gsc__list *list)
     if (kept == list->count)
         return;
     list->count = kept;
-    take_up_again(list);
+    recount(list);
 }
 
 static void place_blocks(gsc__list *list)
@@ -209,22 +202,22 @@ static gsc_status reserve_sums(gsc__list *list)
         gsc__partial *sums = blocks <= SIZE_MAX / sizeof *sums ? malloc(blocks * sizeof *sums) : NULL;
         if (!sums)
             return gsc_fail(GSC_ERR_MEMORY, "out of memory for the norm of %zu elements", list->elements);
-        free(list->more_sums);
-        list->more_sums = sums;
+        free(list->heap_sums);
+        list->heap_sums = sums;
         list->sums_capacity = blocks;
     }
-    list->sums = list->more_sums ? list->more_sums : list->few_sums;
+    list->sums = list->heap_sums ? list->heap_sums : list->inline_sums;
     return GSC_OK;
 }
 
-/* Identical views begin at the same element, so starts that ascend prove that there are none. */
+/* Views that begin at ascending addresses differ: only others need the hash table. */
 gsc_status gsc__list_finish(gsc__list *list, bool want_norm)
 {
-    if (list->same && list->count < list->last)
-        take_up_again(list);
-    if (!list->same && !list->ascending)
+    if (list->matches_previous && list->count < list->previous_count)
+        recount(list);
+    if (!list->matches_previous && !list->ascending)
         drop_duplicates(list);
-    list->complete = list->count;
+    list->previous_count = list->count;
     if (!want_norm)
         return GSC_OK;
     place_blocks(list);
@@ -233,10 +226,10 @@ gsc_status gsc__list_finish(gsc__list *list, bool want_norm)
 
 void gsc__list_free(gsc__list *list)
 {
-    free(list->more_views);
-    free(list->more_runs);
+    free(list->heap_views);
+    free(list->heap_runs);
     free(list->table);
-    free(list->more_sums);
+    free(list->heap_sums);
     gsc__list_init(list);
     list->count = 0;
 }

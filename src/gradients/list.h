@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradlist.h: what the core asks of the kernels: one list of tensors, checked once, then swept as a whole.
+/* list.h: the tensors of one call, each checked once, for loops over all their elements.
  *
  *     gsc__list_begin(&list, n)            allocates when n grows beyond GSC_LIST_INLINE
  *     gsc__list_add(&list, tensor, …)      n times: checks one tensor, or refuses it by name
- *     gsc__list_finish(&list)              drops identical views listed twice; allocates when a norm is wanted
- *     gsc__sweep_unscale / _check / …       loops over all elements on all threads
+ *     gsc__list_finish(&list, …)           drops identical views listed twice; allocates when a norm is wanted
+ *     gsc__sweep_unscale, gsc__norm_sum …  loops over all elements on all threads
  *
- * The tensors and their shapes are borrowed until the sweeps are done. Sweeps and the functions of norms are
- * arithmetic: their caller has entered the environment of base/fpenv.h. The rest needs none. */
+ * The tensors and their shapes are borrowed until the loops are done. While a list repeats the previous one, which is
+ * what optimizers do in every iteration, its views and runs are still valid and only have to be compared. */
 #ifndef GSC_GRADIENTS_LIST_H
 #define GSC_GRADIENTS_LIST_H
 
@@ -22,31 +22,29 @@
 
 enum { GSC_LIST_INLINE = 16 }; /* tensors, and blocks of a norm, that need no allocation */
 
-/* Begins its life in gsc__list_init or zeroed, and must not move. Members are the kernels' business but for
- * `count`.
- */
+/* Starts in gsc__list_init or zeroed, and must not move. */
 typedef struct gsc__list {
-    size_t count;    /* tensors with elements, each once: what the sweeps see */
-    size_t elements; /* of them */
+    size_t count;    /* tensors with elements, each once */
+    size_t elements; /* in all of them */
     gsc__view *views;
-    gsc__run *runs; /* the elements, neighbours joined, where `plain` */
+    gsc__run *runs; /* the elements, neighbours joined, if `plain` */
     size_t run_count;
-    bool plain;      /* all are dense and of the first one's kind */
-    bool ascending;  /* each begins above the one before: identical ones are not among them */
-    bool same;       /* so far, this is the last list again: only count is behind */
-    size_t complete; /* count of the last list; 0 while one is being made */
-    size_t last;     /* what `complete` was then */
-    size_t capacity;
-    gsc__view *more_views; /* capacity of them; NULL: few_views */
-    gsc__run *more_runs;
-    size_t *table;      /* for finding duplicates */
-    size_t blocks;      /* of all tensors; only where a norm is wanted */
-    gsc__partial *sums; /* one partial norm per block */
-    size_t sums_capacity;
-    gsc__partial *more_sums; /* sums_capacity of them; NULL: few_sums */
-    gsc__view few_views[GSC_LIST_INLINE];
-    gsc__run few_runs[GSC_LIST_INLINE];
-    gsc__partial few_sums[GSC_LIST_INLINE];
+    bool plain;     /* all views are dense and of the first one's kind */
+    bool ascending; /* each view begins above the one before, so that none is listed twice */
+
+    size_t previous_count; /* views left of the previous list; 0 once this one differs from it */
+    bool matches_previous; /* the views so far are the previous list's first `count`; the totals above are of all */
+    size_t capacity;       /* of heap_views and heap_runs; `table` has twice as many */
+    gsc__view *heap_views; /* NULL: inline_views */
+    gsc__run *heap_runs;
+    size_t *table;           /* for finding duplicates */
+    size_t blocks;           /* of all tensors; only where a norm is wanted */
+    gsc__partial *sums;      /* one partial norm per block */
+    size_t sums_capacity;    /* of heap_sums */
+    gsc__partial *heap_sums; /* NULL: inline_sums */
+    gsc__view inline_views[GSC_LIST_INLINE];
+    gsc__run inline_runs[GSC_LIST_INLINE];
+    gsc__partial inline_sums[GSC_LIST_INLINE];
 } gsc__list;
 
 typedef struct gsc__list_rules {
@@ -61,7 +59,7 @@ gsc_status gsc__list_begin(gsc__list *list, size_t n);
 /* tensor NULL or without elements: passed over. index says in messages which one it is. */
 gsc_status gsc__list_add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules);
 
-/* Where tensors come from, and for messages their names: `gsc_scaler_unscale: gradient 3 ("fc.weight") is float16; …`.
+/* Where tensors come from, and their names for messages: `gsc_scaler_unscale: gradient 3 ("fc.weight") is float16; …`.
  */
 typedef struct gsc__list_source {
     void *self;
@@ -69,6 +67,7 @@ typedef struct gsc__list_source {
     const char *(*name)(void *self, size_t index); /* may be NULL */
 } gsc__list_source;
 gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules);
+
 /* May allocate the partial sums (GSC_ERR_MEMORY) when the total size grows and want_norm is set. */
 gsc_status gsc__list_finish(gsc__list *list, bool want_norm);
 void gsc__list_free(gsc__list *list);
