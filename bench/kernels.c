@@ -3,7 +3,6 @@
 #include "kernels/kernels.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "data.h"
 #include "gradients/tasks.h"
@@ -42,47 +41,36 @@ static void cut_into_runs(kernel_call *call, const limit_elements *elements, boo
     }
 }
 
-static bool is_one_of(const char *op, const char *const names[], size_t n)
+static void measure_kernel(bench *b, gsc__op op, bench_store *store, size_t bytes)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(op, names[i]) == 0)
-            return true;
-    return false;
-}
-
-static void measure_kernel(bench *b, const char *op, gsc__kernel *kernel, bench_store *store, size_t bytes)
-{
-    static const char *const writing[] = {"unscale", "clamp"}, *const summing[] = {"norm1", "norm2", "count"};
-    bool writes = is_one_of(op, writing, 2), has_partials = is_one_of(op, summing, 3);
+    const gsc__op_info info = gsc__op_describe(op);
     limit_elements elements = {.kind = store->kind, .count = bytes / gsc__kind_size(store->kind)};
     bench_row row = {.topic = "kernels",
-                     .what = op,
+                     .what = info.name,
                      .kind = elements.kind,
                      .elements = elements.count,
                      .tensors = 1,
                      .threads = 1,
-                     .beside = writes ? "multiply" : "read"};
+                     .beside = info.stores ? "multiply" : "read"};
     if (!bench_wanted(b, &row))
         return;
     elements.data = bench_store_data(store);
-    kernel_call call = {.kernel = kernel};
-    cut_into_runs(&call, &elements, has_partials);
+    kernel_call call = {.kernel = gsc__kernels()->kernels[op][store->kind]};
+    cut_into_runs(&call, &elements, info.partials != GSC_NO_PARTIALS);
     bench_compare(b, row, (bench_work){.run = call_kernel, .ctx = &call},
-                  writes ? limit_multiply(&elements) : limit_read(&elements));
+                  info.stores ? limit_multiply(&elements) : limit_read(&elements));
     free(call.runs);
     free(call.partials);
 }
 
 void bench_kernels(bench *b)
 {
-    const gsc__kernel_table *table = gsc__kernels();
     size_t sizes[BENCH_SIZES_MAX], n_sizes = bench_sizes(b, sizes);
     for (gsc__kind kind = 0; kind < GSC_KINDS; kind++) {
         bench_store store = {.kind = kind, .bytes = bench_largest_size(b)};
-#define MEASURE(op, its_kind)                                                                                          \
-    for (size_t i = 0; i < n_sizes && GSC_##its_kind == kind; i++)                                                     \
-        measure_kernel(b, #op, table->op[kind], &store, sizes[i]);
-        GSC_KERNELS(MEASURE)
+        for (gsc__op op = 0; op < GSC_OPS; op++)
+            for (size_t i = 0; i < n_sizes; i++)
+                measure_kernel(b, op, &store, sizes[i]);
         bench_store_free(&store);
     }
 }

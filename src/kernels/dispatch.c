@@ -14,7 +14,7 @@ static const struct {
     const gsc__kernel_table *table;
     bool (*present)(void);
 } known[] = {
-#define KNOWN(isa, name) {&gsc__kernels_##isa, gsc__has_##isa},
+#define KNOWN(isa) {&gsc__kernels_##isa, gsc__has_##isa},
     GSC_ISAS(KNOWN)
 #undef KNOWN
 };

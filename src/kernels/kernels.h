@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.h: loops over contiguous elements, compiled once per instruction set.
  *
- * To add a kernel: write its body in loops.h, name it in GSC_KERNELS and in gsc__kernel_table; every instruction set,
- * the dispatch and the tests of all kernels follow from that. Kernels expect the environment of base/fpenv.h. */
+ * To add a kernel: write its body in a loops_*.h and name it in GSC_KERNELS; its entries in every instruction set's
+ * table, the benchmark and the tests of all kernels follow from that. Kernels expect the environment of base/fpenv.h.
+ */
 #ifndef GSC_KERNELS_KERNELS_H
 #define GSC_KERNELS_KERNELS_H
 
@@ -19,7 +20,7 @@ typedef struct gsc__run {
     size_t count;
 } gsc__run;
 
-/* What the norm and count kernels say of each run. */
+/* What the norm and count kernels fill in for each run. */
 typedef union gsc__partial {
     double sums[3]; /* norm1, norm2: of |y|^p where max |y| is ordinary, tiny (y prescaled by 2^GSC_PRESCALE) or huge
                        (by 2^-GSC_PRESCALE); the other two are 0 */
@@ -36,51 +37,60 @@ enum { GSC_SAFE = 480, GSC_PRESCALE = 600 };
  * max |g| in one number (clamp and count return 0). partials: one per run (norm1, norm2, count), else NULL. */
 typedef uint64_t gsc__kernel(const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials);
 
+/* What a kernel fills in for each run. */
+typedef enum gsc__partials { GSC_NO_PARTIALS, GSC_SUMS, GSC_COUNTS } gsc__partials;
+
+/* Each operation, once: X(operation, whether it stores to the elements, its partials). y = x * factor, as
+ * docs/numbers.md rounds it. */
+#define GSC_KERNELS(X)                                                                                                 \
+    X(unscale, true, GSC_NO_PARTIALS)    /* stores y */                                                                \
+    X(check, false, GSC_NO_PARTIALS)     /* max |y| alone */                                                           \
+    X(check_raw, false, GSC_NO_PARTIALS) /* max |x|, whatever the factor; of float64 its upper 32 bits, the rest 0 */  \
+    X(norm1, false, GSC_SUMS)            /* sum |y| */                                                                 \
+    X(norm2, false, GSC_SUMS)            /* sum y^2 */                                                                 \
+    X(count, false, GSC_COUNTS)          /* infinite and NaN y, and where they begin */                                \
+    X(clamp, true, GSC_NO_PARTIALS)      /* x to [-factor, factor], a value of the element type; NaN stays */
+
+/* The kinds that each operation has a kernel for. */
+#define GSC_KERNEL_KINDS(X, op) X(op, F32) X(op, F64) X(op, BF16) X(op, F16)
+
+typedef enum gsc__op {
+#define GSC_DECLARE_OP(op, stores, partials) GSC_OP_##op,
+    GSC_KERNELS(GSC_DECLARE_OP)
+#undef GSC_DECLARE_OP
+        GSC_OPS
+} gsc__op;
+
+/* What the list says of an operation. */
+typedef struct gsc__op_info {
+    const char *name;
+    bool stores;
+    gsc__partials partials;
+} gsc__op_info;
+
+static inline gsc__op_info gsc__op_describe(gsc__op op)
+{
+    static const gsc__op_info ops[GSC_OPS] = {
+#define GSC_DESCRIBE_OP(op, stores, partials) {#op, stores, partials},
+        GSC_KERNELS(GSC_DESCRIBE_OP)
+#undef GSC_DESCRIBE_OP
+    };
+    return ops[op];
+}
+
 typedef struct gsc__kernel_table {
     const char *isa;
-    /* y = x * factor, as docs/numbers.md rounds it; unscale stores y, check does not. */
-    gsc__kernel *unscale[GSC_KINDS];
-    gsc__kernel *check[GSC_KINDS];
-    /* The same of the elements as they are, whatever the factor; of float64 the upper half of the maximum. */
-    gsc__kernel *look[GSC_KINDS];
-    gsc__kernel *norm1[GSC_KINDS]; /* sum |y| */
-    gsc__kernel *norm2[GSC_KINDS]; /* sum y^2 */
-    gsc__kernel *count[GSC_KINDS]; /* infinite and NaN y, and where they begin */
-    gsc__kernel *clamp[GSC_KINDS]; /* x to [-factor, factor], a value of the element type; NaN stays */
+    union {
+        gsc__kernel *kernels[GSC_OPS][GSC_KINDS];
+        struct { /* the same, by name */
+#define GSC_DECLARE_KERNEL(op, stores, partials) gsc__kernel *op[GSC_KINDS];
+            GSC_KERNELS(GSC_DECLARE_KERNEL)
+#undef GSC_DECLARE_KERNEL
+        };
+    };
 } gsc__kernel_table;
 
-/* Each kernel, once. */
-#define GSC_KERNELS(K)                                                                                                 \
-    K(unscale, F32)                                                                                                    \
-    K(unscale, F64)                                                                                                    \
-    K(unscale, BF16)                                                                                                   \
-    K(unscale, F16)                                                                                                    \
-    K(check, F32)                                                                                                      \
-    K(check, F64)                                                                                                      \
-    K(check, BF16)                                                                                                     \
-    K(check, F16)                                                                                                      \
-    K(look, F32)                                                                                                       \
-    K(look, F64)                                                                                                       \
-    K(look, BF16)                                                                                                      \
-    K(look, F16)                                                                                                       \
-    K(norm1, F32)                                                                                                      \
-    K(norm1, F64)                                                                                                      \
-    K(norm1, BF16)                                                                                                     \
-    K(norm1, F16)                                                                                                      \
-    K(norm2, F32)                                                                                                      \
-    K(norm2, F64)                                                                                                      \
-    K(norm2, BF16)                                                                                                     \
-    K(norm2, F16)                                                                                                      \
-    K(count, F32)                                                                                                      \
-    K(count, F64)                                                                                                      \
-    K(count, BF16)                                                                                                     \
-    K(count, F16)                                                                                                      \
-    K(clamp, F32)                                                                                                      \
-    K(clamp, F64)                                                                                                      \
-    K(clamp, BF16)                                                                                                     \
-    K(clamp, F16)
-
-#define GSC_DECLARE_TABLE(isa, name) extern const gsc__kernel_table gsc__kernels_##isa;
+#define GSC_DECLARE_TABLE(isa) extern const gsc__kernel_table gsc__kernels_##isa;
 GSC_ISAS(GSC_DECLARE_TABLE)
 #undef GSC_DECLARE_TABLE
 

@@ -20,22 +20,6 @@ enum { LONGEST = 130, LINE = 64, BYTES = LONGEST * 8 + 3 * LINE };
 static const int32_t thread_counts[] = {1, 2, 3, 8};
 enum { THREAD_COUNTS = sizeof thread_counts / sizeof thread_counts[0] };
 
-static bool fills_partials(size_t op)
-{
-    return op == offsetof(gsc__kernel_table, norm1) || op == offsetof(gsc__kernel_table, norm2) ||
-           op == offsetof(gsc__kernel_table, count);
-}
-
-typedef struct listed {
-    const char *name;
-    size_t op; /* where in a table */
-    gsc__kind kind;
-} listed;
-
-#define LISTED(op, kind) {#op "_" #kind, offsetof(gsc__kernel_table, op), GSC_##kind},
-static const listed kernels[] = {GSC_KERNELS(LISTED)};
-enum { KERNELS = sizeof kernels / sizeof kernels[0] };
-
 /* All that a kernel changes and says. */
 typedef struct answer {
     unsigned char bytes[BYTES];
@@ -43,36 +27,37 @@ typedef struct answer {
     gsc__partial partial;
 } answer;
 
-static void run(const gsc__kernel_table *table, const listed *k, const unsigned char *data, size_t n, size_t start,
-                double factor, answer *out)
+static void run(const gsc__kernel_table *table, gsc__op op, gsc__kind kind, const unsigned char *data, size_t n,
+                size_t start, double factor, answer *out)
 {
     _Alignas(LINE) unsigned char memory[BYTES];
-    size_t size = gsc__kind_size(k->kind);
-    const gsc__run of = {memory + LINE + start, n};
-    gsc__kernel *const *kinds = (gsc__kernel *const *)(const void *)((const char *)table + k->op);
+    const gsc__partials partials = gsc__op_describe(op).partials;
+    const size_t size = gsc__kind_size(kind);
+    const gsc__run elements = {memory + LINE + start, n};
     memset(memory, 0x5a, sizeof memory);
-    memcpy(of.data, data, n * size);
+    memcpy(elements.data, data, n * size);
     memset(out, 0, sizeof *out);
-    out->max = kinds[k->kind](&of, 1, factor, fills_partials(k->op) ? &out->partial : NULL);
+    out->max = table->kernels[op][kind](&elements, 1, factor, partials == GSC_NO_PARTIALS ? NULL : &out->partial);
     /* Moved to the place of start 0: what was written outside shows as a difference. */
     memset(out->bytes, 0x5a, sizeof out->bytes);
     memcpy(out->bytes, memory + start, sizeof memory - start);
-    for (int bin = 0; bin < 3 && k->op != offsetof(gsc__kernel_table, count); bin++)
+    for (int bin = 0; bin < 3 && partials == GSC_SUMS; bin++)
         if (isnan(out->partial.sums[bin])) /* which NaN depends on the order of the terms */
             out->partial.sums[bin] = (double)NAN;
 }
 
-static void compare_starts(const listed *k, const unsigned char *data, size_t n, double factor)
+static void compare_starts(gsc__op op, gsc__kind kind, const unsigned char *data, size_t n, double factor)
 {
     answer expected, found;
-    run(&gsc__kernels_baseline, k, data, n, 0, factor, &expected);
+    run(&gsc__kernels_baseline, op, kind, data, n, 0, factor, &expected);
     const gsc__kernel_table *table;
     for (size_t isa = 0; (table = gsc__kernels_present(isa)) != NULL; isa++)
-        for (size_t start = 0; start < LINE; start += gsc__kind_size(k->kind)) {
-            run(table, k, data, n, start, factor, &found);
+        for (size_t start = 0; start < LINE; start += gsc__kind_size(kind)) {
+            run(table, op, kind, data, n, start, factor, &found);
             if (memcmp(&found, &expected, sizeof found) != 0)
-                fail_msg("%s on %s differs from %s: %zu elements, %zu bytes after a line, factor %a", k->name,
-                         table->isa, gsc__kernels_baseline.isa, n, start, factor);
+                fail_msg("%s of %s on %s differs from %s: %zu elements, %zu bytes after a line, factor %a",
+                         gsc__op_describe(op).name, gsc__kind_name(kind), table->isa, gsc__kernels_baseline.isa, n,
+                         start, factor);
         }
 }
 
@@ -104,12 +89,15 @@ static void test_kernels_at_every_length_and_start(void **state)
     static const double factors[] = {1.0 / 3.0, 0x1p-16, 0x1.8p+3};
     uint64_t seed = 1;
     unsigned char data[LONGEST * 8];
-    for (size_t k = 0; k < KERNELS; k++)
+    for (size_t k = 0; k < (size_t)GSC_OPS * GSC_KINDS; k++) {
+        const gsc__op op = (gsc__op)(k / GSC_KINDS);
+        const gsc__kind kind = (gsc__kind)(k % GSC_KINDS);
         for (size_t n = 0; n <= LONGEST; n++)
             for (int with = ANY_BITS; with <= TINY; with++) {
-                fill_elements(kernels[k].kind, data, n, (filling)with, &seed);
-                compare_starts(&kernels[k], data, n, factors[(n + k) % 3]);
+                fill_elements(kind, data, n, (filling)with, &seed);
+                compare_starts(op, kind, data, n, factors[(n + k) % 3]);
             }
+    }
 }
 
 /* Tensors of every length and dtype, each somewhere else in a cache line, and of each dtype a large one, compact, and a

@@ -48,7 +48,10 @@ static outcome outcome_of_unscale(const truth *t) { return (outcome){t->products
 static outcome outcome_of_check(const truth *t) { return (outcome){t->x, t->r, t->max, NULL, false}; }
 /* Of float64 the upper half. */
 static uint64_t upper(const truth *t, uint64_t max) { return t->from->kind == GSC_F64 ? max >> 32 << 32 : max; }
-static outcome outcome_of_look(const truth *t) { return (outcome){t->x, t->r, upper(t, t->max_of_x), NULL, false}; }
+static outcome outcome_of_check_raw(const truth *t)
+{
+    return (outcome){t->x, t->r, upper(t, t->max_of_x), NULL, false};
+}
 static outcome outcome_of_norm1(const truth *t) { return (outcome){t->x, t->r, t->max, t->norm1, false}; }
 static outcome outcome_of_norm2(const truth *t) { return (outcome){t->x, t->r, t->max, t->norm2, false}; }
 static outcome outcome_of_count(const truth *t) { return (outcome){t->x, t->r, 0, t->count, true}; }
@@ -57,30 +60,8 @@ static outcome outcome_of_clamp(const truth *t)
     return (outcome){t->clamped, ref_value(prove_type(t->from), t->limit), 0, NULL, false};
 }
 
-typedef struct row {
-    const char *name;
-    size_t op; /* where in a table */
-    gsc__kind kind;
-    outcome (*outcome)(const truth *t);
-} row;
-
-#define ROW(op, kind) {#op, offsetof(gsc__kernel_table, op), GSC_##kind, outcome_of_##op},
-static const row rows[] = {GSC_KERNELS(ROW)};
-_Static_assert(sizeof rows / sizeof rows[0] == PROVE_ROWS, "PROVE_ROWS");
-
-static bool is_norm(const row *k)
-{
-    return k->op == offsetof(gsc__kernel_table, norm1) || k->op == offsetof(gsc__kernel_table, norm2);
-}
-
-const char *prove_row_name(size_t index) { return rows[index].name; }
-gsc__kind prove_row_kind(size_t index) { return rows[index].kind; }
-
-static gsc__kernel *kernel_of(const row *k, const gsc__kernel_table *table)
-{
-    gsc__kernel *const *kernels = (gsc__kernel *const *)(const void *)((const char *)table + k->op);
-    return kernels[k->kind];
-}
+#define OUTCOME(op, stores, partials) [GSC_OP_##op] = outcome_of_##op,
+static outcome (*const outcomes[GSC_OPS])(const truth *t) = {GSC_KERNELS(OUTCOME)};
 
 const gsc__kernel_table *prove_tables[PROVE_TABLES];
 
@@ -203,13 +184,13 @@ static void fail_in_partials(const char *where, const truth *t, const outcome *e
     }
 }
 
-static void fail(const row *k, const gsc__kernel_table *table, const truth *t, const outcome *expected, uint64_t max,
+static void fail(gsc__op op, const gsc__kernel_table *table, const truth *t, const outcome *expected, uint64_t max,
                  const gsc__partial *partials, const unsigned char *found)
 {
     char where[200];
     uint64_t first = ref_get(prove_type(t->from), t->x, 0);
-    snprintf(where, sizeof where, "%s of %s on %s, scale %a, factor %a, runs of %zu", k->name, t->from->dtype,
-             table->isa, t->scale, expected->factor, t->run_length);
+    snprintf(where, sizeof where, "%s of %s on %s, scale %a, factor %a, runs of %zu", gsc__op_describe(op).name,
+             t->from->dtype, table->isa, t->scale, expected->factor, t->run_length);
     fail_in_elements(where, t, expected->elements, found);
     if (max != expected->returned)
         prove_fail("%s: %d elements from 0x%" PRIx64 " on returned 0x%" PRIx64 " instead of 0x%" PRIx64, where,
@@ -227,7 +208,7 @@ static bool guards_intact(const unsigned char *guarded, size_t bytes)
     return intact;
 }
 
-static void prove_kernel(block_room *room, const row *k, const gsc__kernel_table *table, const outcome *expected)
+static void prove_kernel(block_room *room, gsc__op op, const gsc__kernel_table *table, const outcome *expected)
 {
     const truth *t = &room->truth;
     unsigned char *elements = room->guarded + GUARD;
@@ -237,11 +218,11 @@ static void prove_kernel(block_room *room, const row *k, const gsc__kernel_table
     memcpy(elements, t->x, bytes);
     memset(elements + bytes, GUARD_BYTE, GUARD);
     memset(room->partials, GUARD_BYTE, t->n_runs * sizeof room->partials[0]);
-    uint64_t max =
-        kernel_of(k, table)(room->runs, t->n_runs, expected->factor, expected->partials ? room->partials : NULL);
+    gsc__kernel *kernel = table->kernels[op][t->from->kind];
+    uint64_t max = kernel(room->runs, t->n_runs, expected->factor, expected->partials ? room->partials : NULL);
     if (memcmp(elements, expected->elements, bytes) != 0 || max != expected->returned ||
         !same_partials(t, expected, room->partials) || !guards_intact(room->guarded, bytes))
-        fail(k, table, t, expected, max, room->partials, elements);
+        fail(op, table, t, expected, max, room->partials, elements);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -272,13 +253,13 @@ static uint64_t hash_of(const truth *t, const outcome *expected)
 static void prove_kernels(block_room *room, bool with_norms, digests *sums)
 {
     const truth *t = &room->truth;
-    for (size_t k = 0; k < PROVE_ROWS; k++) {
-        if (rows[k].kind != t->from->kind || (is_norm(&rows[k]) && !with_norms))
+    for (gsc__op op = 0; op < GSC_OPS; op++) {
+        if (gsc__op_describe(op).partials == GSC_SUMS && !with_norms)
             continue;
-        const outcome expected = rows[k].outcome(t);
+        const outcome expected = outcomes[op](t);
         for (size_t isa = 0; prove_tables[isa]; isa++)
-            prove_kernel(room, &rows[k], prove_tables[isa], &expected);
-        sums->of[k] += hash_of(t, &expected);
+            prove_kernel(room, op, prove_tables[isa], &expected);
+        sums->sums[op][t->from->kind] += hash_of(t, &expected);
     }
 }
 

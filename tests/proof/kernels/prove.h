@@ -52,15 +52,10 @@ enum { PROVE_TABLES = 8 };
 extern const gsc__kernel_table *prove_tables[PROVE_TABLES];
 void prove_find_tables(void);
 
-/* Sums over blocks of a hash of what each listed kernel has to give: the order of the blocks does not matter. */
-enum { PROVE_ROWS = 28 };
+/* For each kernel the sum over blocks of a hash of what it has to give: the order of the blocks does not matter. */
 typedef struct digests {
-    uint64_t of[PROVE_ROWS];
+    uint64_t sums[GSC_OPS][GSC_KINDS];
 } digests;
-
-/* "unscale", and the kind, of a row. */
-const char *prove_row_name(size_t row);
-gsc__kind prove_row_kind(size_t row);
 
 /* Fills the index-th block, runs it through all kernels with all selected scales; a difference ends the program with a
  * message. */

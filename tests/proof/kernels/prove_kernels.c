@@ -99,18 +99,19 @@ static void end_progress(void)
 
 typedef struct enumeration {
     const selection *what;
-    _Atomic uint64_t sums[PROVE_ROWS];
+    _Atomic uint64_t sums[GSC_OPS][GSC_KINDS];
 } enumeration;
 
 static void prove_one(void *ctx, uint64_t index)
 {
     enumeration *all = ctx;
-    digests sums = {{0}};
+    digests sums = {{{0}}};
     block_room *room = prove_room_create();
     prove_block(room, all->what, index, &sums);
     prove_room_free(room);
-    for (size_t k = 0; k < PROVE_ROWS; k++)
-        all->sums[k] += sums.of[k];
+    for (gsc__op op = 0; op < GSC_OPS; op++)
+        for (gsc__kind kind = 0; kind < GSC_KINDS; kind++)
+            all->sums[op][kind] += sums.sums[op][kind];
     advance(1);
 }
 
@@ -140,8 +141,9 @@ static void prove_domain_kernels(const selection *what, int threads, digests *su
     enumeration all = {.what = what};
     begin_progress(what->from->name, what->blocks);
     prove_run(threads, what->blocks, prove_one, &all);
-    for (size_t k = 0; k < PROVE_ROWS; k++)
-        sums->of[k] += all.sums[k];
+    for (gsc__op op = 0; op < GSC_OPS; op++)
+        for (gsc__kind kind = 0; kind < GSC_KINDS; kind++)
+            sums->sums[op][kind] += all.sums[op][kind];
     char through[64];
     snprintf(through, sizeof through, "kernels (norms: %zu scales)", few_scales(what));
     print_line(through, what, selected(what->from->n_scales, what->scale_stride), start);
@@ -157,17 +159,17 @@ static void prove_domain_calls(const selection *what, int threads)
 
 static void print_digests(const digests *sums)
 {
-    static const char *const dtypes[GSC_KINDS] = {
-        [GSC_F32] = "float32", [GSC_F64] = "float64", [GSC_BF16] = "bfloat16", [GSC_F16] = "float16"};
     puts("\nDigests of the results, the same on every processor:");
-    for (size_t k = 0; k < PROVE_ROWS; k++)
-        printf("digest %-8s %-9s %016" PRIx64 "\n", prove_row_name(k), dtypes[prove_row_kind(k)], sums->of[k]);
+    for (gsc__op op = 0; op < GSC_OPS; op++)
+        for (gsc__kind kind = 0; kind < GSC_KINDS; kind++)
+            printf("digest %-9s %-9s %016" PRIx64 "\n", gsc__op_describe(op).name, gsc__kind_name(kind),
+                   sums->sums[op][kind]);
 }
 
 int main(int argc, char **argv)
 {
     const options asked = parse(argc, argv);
-    digests sums = {{0}};
+    digests sums = {{{0}}};
     double start = now();
     prove_find_tables();
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
