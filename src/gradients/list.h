@@ -29,11 +29,10 @@ typedef struct gsc__list {
     gsc__view *views;
     gsc__run *runs; /* the elements, neighbours joined, if `plain` */
     size_t run_count;
-    bool plain;     /* all views are dense and of the first one's kind */
-    bool ascending; /* each view begins above the one before, so that none is listed twice */
-
-    size_t previous_count; /* views left of the previous list; 0 once this one differs from it */
+    bool plain;            /* all views are dense and of the first one's kind */
+    bool ascending;        /* each view begins above the one before, so that none is listed twice */
     bool matches_previous; /* the views so far are the previous list's first `count`; the totals above are of all */
+    size_t previous_count; /* views left of the previous list; 0 once this one differs from it */
     size_t capacity;       /* of heap_views and heap_runs; `table` has twice as many */
     gsc__view *heap_views; /* NULL: inline_views */
     gsc__run *heap_runs;
