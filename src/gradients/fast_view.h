@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fast_view.h: gsc__view_check in a few instructions, for compact tensors on the CPU.
+/* fast_view.h: gsc__view_check in a few inlined comparisons, for compact tensors on the CPU.
  *
  * Whatever gsc__view_fast accepts, gsc__view_check accepts with the same result. */
 #ifndef GSC_GRADIENTS_FAST_VIEW_H
 #define GSC_GRADIENTS_FAST_VIEW_H
 
+#include <stdint.h>
+
 #include "gradients/layout.h"
 #include "gradients/view.h"
 
-/* Short cuts for the tensor that nearly all are: valid, compact, on the CPU, of ordinary extent. */
-enum { GSC_FAST_BITS = 40 }; /* of the number of elements, and of byte_offset: far from where addresses wrap around */
+enum {
+    GSC_FAST_BITS = 40
+}; /* of the number of elements and of byte_offset: far too few for addresses to wrap around */
 
-/* false: not one of float32, float64, bfloat16 on the CPU. */
+/* Returns false if the tensor is not on the CPU or not of float32, float64 or bfloat16: the kinds that need no rule. */
 static inline bool gsc__fast_kind(const DLTensor *tensor, gsc__kind *kind)
 {
-    if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1)
+    if (!gsc__is_on_cpu(tensor) || tensor->dtype.lanes != 1)
         return false;
     if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32)
         *kind = GSC_F32;
@@ -27,14 +30,14 @@ static inline bool gsc__fast_kind(const DLTensor *tensor, gsc__kind *kind)
     return true;
 }
 
-/* Elements; 0: none, not compact, or unusual. */
+/* Returns the number of elements; 0 if there are none, too many, or not compact. */
 static inline size_t gsc__fast_count(const DLTensor *tensor)
 {
     if ((uint32_t)tensor->ndim > GSC_MAX_NDIM || (tensor->ndim > 0 && !tensor->shape))
         return 0;
     uint64_t count = 1;
     for (int d = tensor->ndim - 1; d >= 0; d--) {
-        uint64_t size = (uint64_t)tensor->shape[d]; /* a negative one is huge */
+        uint64_t size = (uint64_t)tensor->shape[d]; /* a negative size becomes too many */
         if (tensor->strides && (uint64_t)tensor->strides[d] != count && size != 1)
             return 0;
         if (size == 0 || __builtin_mul_overflow(count, size, &count) || count >> GSC_FAST_BITS != 0)
@@ -43,16 +46,16 @@ static inline size_t gsc__fast_count(const DLTensor *tensor)
     return count;
 }
 
-/* NULL: none, or unusual. */
+/* Returns the address of the first element; NULL if data is NULL or so high that the elements could wrap around. */
 static inline char *gsc__fast_start(const DLTensor *tensor)
 {
-    const int top = 8 * sizeof tensor->data - 2; /* data at the end of memory could wrap around to its beginning */
+    const int top = 8 * sizeof tensor->data - 2;
     if (!tensor->data || (uintptr_t)tensor->data >> top != 0 || tensor->byte_offset >> GSC_FAST_BITS != 0)
         return NULL;
     return (char *)tensor->data + tensor->byte_offset;
 }
 
-/* false says nothing; gsc__view_check does. */
+/* Returns false if undecided; then call gsc__view_check. */
 static inline bool gsc__view_fast(const DLTensor *tensor, gsc__view *out)
 {
     if (!gsc__fast_kind(tensor, &out->kind))
@@ -68,7 +71,14 @@ static inline bool gsc__view_fast(const DLTensor *tensor, gsc__view *out)
     return true;
 }
 
-/* Was this view taken of this tensor, and would it be the same today? false says nothing. */
+/* gsc__view_check, the fast way first. */
+static inline gsc_status gsc__view_make(const DLTensor *tensor, const gsc__view_rules *rules,
+                                        const gsc__message_subject *subject, gsc__view *out)
+{
+    return gsc__view_fast(tensor, out) ? GSC_OK : gsc__view_check(tensor, rules, subject, out);
+}
+
+/* Whether gsc__view_fast would make this view of this tensor again. */
 static inline bool gsc__view_unchanged(const gsc__view *view, const DLTensor *tensor)
 {
     gsc__kind kind;

@@ -110,7 +110,7 @@ void gsc__nonfinite_view(const DLTensor *tensor, gsc__view *out)
 {
     const gsc__view_rules rules = {.writes = false, .allow_fp16 = true};
     const gsc__message_subject subject = {.api = "gsc__nonfinite_view", .what = "tensor"};
-    if (!tensor || (!gsc__view_fast(tensor, out) && gsc__view_check(tensor, &rules, &subject, out) != GSC_OK))
+    if (!tensor || gsc__view_make(tensor, &rules, &subject, out) != GSC_OK)
         *out = (gsc__view){.dense = true};
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/blocks.h"
+#include "base/try.h"
 #include "gradients/fast_view.h"
 #include "gradients/layout.h"
 #include "gradients/overlap.h"
@@ -124,17 +125,11 @@ gsc_status gsc__scale_check(const DLTensor *in, const DLTensor *out, size_t inde
                         gsc__message_subject_text(in ? &out_subject : &in_subject, where, sizeof where));
     const gsc__view_rules reads = {.writes = false, .allow_fp16 = true}, writes = {.writes = true, .allow_fp16 = true};
     gsc__view from, to;
-    gsc_status status = gsc__view_fast(in, &from) ? GSC_OK : gsc__view_check(in, &reads, &in_subject, &from);
-    if (status == GSC_OK && !gsc__view_fast(out, &to))
-        status = gsc__view_check(out, &writes, &out_subject, &to);
-    if (status != GSC_OK)
-        return status;
-    status = check_shapes(in, out, &in_subject);
-    if (status == GSC_OK)
-        status = check_kinds(from.kind, to.kind, &in_subject);
-    if (status == GSC_OK && from.count > 0)
-        status = check_overlap(&from, &to, &in_subject);
-    return status;
+    GSC_TRY(gsc__view_make(in, &reads, &in_subject, &from));
+    GSC_TRY(gsc__view_make(out, &writes, &out_subject, &to));
+    GSC_TRY(check_shapes(in, out, &in_subject));
+    GSC_TRY(check_kinds(from.kind, to.kind, &in_subject));
+    return from.count > 0 ? check_overlap(&from, &to, &in_subject) : GSC_OK;
 }
 
 /* out = in * factor; out may be in. */
