@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Named as Python's own classes are, so that GSC_STATUSES can name either kind. GSC_OK has none. */
@@ -85,20 +86,20 @@ PyObject *describe_gradient(size_t index, PyObject *name)
 
 PyObject *raise_status_named(gsc_status status, PyObject *name)
 {
+    static const char subject[] = "gradient ";
     char text[512]; /* a copy: name() may call the core, which may then have another last message */
     snprintf(text, sizeof text, "%s", gsc_last_error());
     char *colon = strncmp(text, "gsc_", strlen("gsc_")) == 0 ? strstr(text, ": ") : NULL;
-    const char *rest = colon ? colon + strlen(": ") : text;
-    size_t index;
-    int length = 0; /* of the gradient at the beginning of the rest */
-    bool unnamed = name != Py_None && sscanf(rest, "gradient %zu%n", &index, &length) == 1;
+    char *rest = colon ? colon + strlen(": ") : text;
+    bool unnamed = name != Py_None && strncmp(rest, subject, strlen(subject)) == 0;
+    size_t index = unnamed ? strtoull(rest + strlen(subject), &rest, 10) : 0;
     PyObject *gradient = unnamed ? describe_gradient(index, name) : PyUnicode_FromString("");
     if (!gradient)
         return NULL;
     if (colon)
         *colon = '\0';
     PyErr_Format(exception_for_status(status), "%s%s%U%s", colon ? python_name(text) : "", colon ? ": " : "", gradient,
-                 rest + length);
+                 rest);
     Py_DECREF(gradient);
     return NULL;
 }

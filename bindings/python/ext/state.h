@@ -5,7 +5,7 @@
 
 #include "python.h"
 
-PyObject *scaler_state(PyObject *self, PyObject *none);
-PyObject *scaler_load_state(PyObject *self, PyObject *dict);
+PyObject *scaler_state(PyObject *object, PyObject *none);
+PyObject *scaler_load_state(PyObject *object, PyObject *dict);
 
 #endif
