@@ -21,7 +21,6 @@ typedef struct gsc__report {
     gsc_overflow *entries;
     size_t count, capacity;
     struct gsc__names *names; /* what entries[].name point into */
-    struct gsc__names *spare; /* larger, for the next overflow */
 } gsc__report;
 
 /* What a scaler knows about one optimizer. */
@@ -55,8 +54,8 @@ struct gsc_scaler {
     int32_t hysteresis_tracker;
     gsc_scaler_stats stats; /* consecutive_skips is part of the state dict */
     gsc__pending pending;
-    char overflow_text[384];            /* describes this iteration's overflows, for GSC_ERR_DIVERGED */
-    struct gsc__names *forgotten_names; /* of forgotten optimizers, until the next overflow */
+    char overflow_text[384];          /* describes this iteration's overflows, for GSC_ERR_DIVERGED */
+    struct gsc__names *retired_names; /* no report needs them, but callers may hold some until the next overflow */
     gsc__record **records;
     size_t record_count, record_capacity;
     gsc__list list;         /* the gradients of the call that is running */
@@ -103,11 +102,12 @@ typedef enum gsc__overflow_source {
     GSC_OVERFLOW_ELSEWHERE, /* only another rank's */
     GSC_OVERFLOW_RECORDED   /* the caller's own kernels found it */
 } gsc__overflow_source;
+/* Makes room for `grads` entries and the names of all. */
 gsc_status gsc__report_reserve(gsc_scaler *scaler, gsc__record *record, size_t grads);
 /* Reads this rank's gradients once more (times r), notes those that are not finite, tells the observer. */
 void gsc__report_overflow(gsc_scaler *scaler, gsc__record *record, double r, gsc__overflow_source source);
-void gsc__report_forget(gsc_scaler *scaler, gsc__report *report);
-void gsc__reports_free(gsc_scaler *scaler);
+void gsc__report_free(gsc_scaler *scaler, gsc__report *report); /* retires its names */
+void gsc__retired_names_free(gsc_scaler *scaler);
 
 /* records.c: the optimizers that a scaler knows. */
 gsc__record *gsc__record_find(const gsc_scaler *scaler, const gsc_optimizer *optimizer); /* NULL: not known */

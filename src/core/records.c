@@ -43,7 +43,7 @@ gsc_status gsc__record_get(gsc_scaler *scaler, const gsc_optimizer *optimizer, g
 
 static void record_free(gsc_scaler *scaler, gsc__record *record)
 {
-    gsc__report_forget(scaler, &record->report);
+    gsc__report_free(scaler, &record->report);
     free(record);
 }
 
@@ -67,7 +67,7 @@ void gsc__records_free(gsc_scaler *scaler)
     for (size_t i = 0; i < scaler->record_count; i++)
         record_free(scaler, scaler->records[i]);
     free(scaler->records);
-    gsc__reports_free(scaler);
+    gsc__retired_names_free(scaler);
 }
 
 bool gsc__records_all_ready(const gsc_scaler *scaler)

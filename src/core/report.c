@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c: which gradients overflowed. Costs nothing while all are finite; memory is taken when an optimizer is first
- * seen at a size, so that an overflow allocates nothing either. */
+/* report.c: which gradients overflowed. Costs nothing while all are finite. Its memory is reserved when an optimizer is
+ * first seen with so many gradients, so that an overflow allocates nothing either. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +8,63 @@
 #include "core/internal.h"
 #include "gradients/nonfinite.h"
 
-/* Copies of names. Callers may hold pointers into a block until the next overflow, so one that is in use is freed only
- * then. */
+/* Copies of names. Callers may hold pointers to them until the next overflow; so a block that is no longer needed is
+ * retired, and freed only then. */
 struct gsc__names {
-    struct gsc__names *next;
+    struct gsc__names *next_retired;
     size_t capacity, used;
     char text[];
 };
+
+static void retire_names(gsc_scaler *scaler, struct gsc__names *names)
+{
+    if (!names)
+        return;
+    names->next_retired = scaler->retired_names;
+    scaler->retired_names = names;
+}
+
+void gsc__retired_names_free(gsc_scaler *scaler)
+{
+    struct gsc__names *names = scaler->retired_names;
+    scaler->retired_names = NULL;
+    while (names) {
+        struct gsc__names *next = names->next_retired;
+        free(names);
+        names = next;
+    }
+}
+
+/* Moves the names to a larger block; false: there is no memory for it. */
+static bool grow_names(gsc_scaler *scaler, gsc__report *report, size_t capacity)
+{
+    struct gsc__names *old = report->names, *names = malloc(sizeof *names + capacity);
+    if (!names)
+        return false;
+    *names = (struct gsc__names){.capacity = capacity, .used = old ? old->used : 0};
+    if (old)
+        memcpy(names->text, old->text, old->used);
+    for (size_t i = 0; i < report->count; i++) {
+        const char **name = &report->entries[i].name;
+        *name = *name ? names->text + (*name - old->text) : NULL;
+    }
+    report->names = names;
+    retire_names(scaler, old);
+    return true;
+}
+
+/* Returns the copy; NULL without a name, or without memory for it: the report itself matters more. */
+static const char *keep_name(gsc_scaler *scaler, gsc__report *report, const char *name)
+{
+    if (!name)
+        return NULL;
+    size_t size = strlen(name) + 1, used = report->names ? report->names->used : 0;
+    if (!report->names || size > report->names->capacity - used) /* it was shorter when gsc__report_reserve asked */
+        if (!grow_names(scaler, report, 2 * (used + size)))
+            return NULL;
+    report->names->used += size;
+    return memcpy(report->names->text + used, name, size);
+}
 
 static size_t names_size(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t grads)
 {
@@ -28,14 +78,6 @@ static size_t names_size(gsc_scaler *scaler, const gsc_optimizer *optimizer, siz
     }
     gsc__callback_end(scaler);
     return size;
-}
-
-static struct gsc__names *new_names(size_t capacity)
-{
-    struct gsc__names *names = malloc(sizeof *names + capacity);
-    if (names)
-        *names = (struct gsc__names){.capacity = capacity};
-    return names;
 }
 
 static gsc_status no_memory(size_t grads)
@@ -54,80 +96,17 @@ gsc_status gsc__report_reserve(gsc_scaler *scaler, gsc__record *record, size_t g
         return no_memory(grads);
     report->entries = entries;
     size_t size = names_size(scaler, record->optimizer, grads);
-    if (size > 0) {
-        struct gsc__names *names = new_names(size);
-        if (!names)
-            return no_memory(grads);
-        free(report->spare);
-        report->spare = names;
-    }
+    if (size > (report->names ? report->names->capacity : 0) && !grow_names(scaler, report, size))
+        return no_memory(grads);
     report->capacity = grads;
     return GSC_OK;
 }
 
-static void free_names(struct gsc__names *names)
+void gsc__report_free(gsc_scaler *scaler, gsc__report *report)
 {
-    while (names) {
-        struct gsc__names *next = names->next;
-        free(names);
-        names = next;
-    }
-}
-
-static void report_clear(gsc_scaler *scaler, gsc__report *report)
-{
-    report->count = 0;
-    if (report->spare) {
-        free_names(report->names);
-        report->names = report->spare;
-        report->spare = NULL;
-    }
-    if (report->names) {
-        free_names(report->names->next);
-        report->names->next = NULL;
-        report->names->used = 0;
-    }
-    free_names(scaler->forgotten_names);
-    scaler->forgotten_names = NULL;
-}
-
-void gsc__report_forget(gsc_scaler *scaler, gsc__report *report)
-{
-    struct gsc__names **last = &scaler->forgotten_names;
-    while (*last)
-        last = &(*last)->next;
-    *last = report->names;
-    free(report->spare);
+    retire_names(scaler, report->names);
     free(report->entries);
     *report = (gsc__report){0};
-}
-
-void gsc__reports_free(gsc_scaler *scaler) { free_names(scaler->forgotten_names); }
-
-/* Names that have become longer than they were when the optimizer was first seen take a larger block. */
-static struct gsc__names *room_for(gsc__report *report, size_t size)
-{
-    struct gsc__names *names = report->names;
-    if (names && size <= names->capacity - names->used)
-        return names;
-    struct gsc__names *larger = new_names(size + (names ? 2 * names->capacity : 0));
-    if (!larger)
-        return NULL;
-    larger->next = names;
-    report->names = larger;
-    return larger;
-}
-
-/* Returns the copy; NULL without a name, or without memory for it: the report itself matters more. */
-static const char *keep_name(gsc__report *report, const char *name)
-{
-    size_t size = name ? strlen(name) + 1 : 0;
-    struct gsc__names *names = name ? room_for(report, size) : NULL;
-    if (!names)
-        return NULL;
-    char *copy = memcpy(names->text + names->used, name, size);
-    names->used += size;
-    return copy;
 }
 
 /* Returns the views of gradients [first, first + count): those of the check's list where it holds every gradient once,
@@ -156,7 +135,7 @@ static void add_entries(gsc_scaler *scaler, gsc__record *record, size_t first, s
             continue;
         const char *name = optimizer->name ? optimizer->name(optimizer->self, first + i) : NULL;
         report->entries[report->count++] = (gsc_overflow){.index = first + i,
-                                                          .name = keep_name(report, name),
+                                                          .name = keep_name(scaler, report, name),
                                                           .inf_count = found[i].inf_count,
                                                           .nan_count = found[i].nan_count,
                                                           .first_index = found[i].first_index};
@@ -212,10 +191,14 @@ static void describe(gsc_scaler *scaler, const gsc__report *report)
 
 void gsc__report_overflow(gsc_scaler *scaler, gsc__record *record, double r, gsc__overflow_source source)
 {
-    report_clear(scaler, &record->report);
+    gsc__report *report = &record->report;
+    gsc__retired_names_free(scaler);
+    report->count = 0;
+    if (report->names)
+        report->names->used = 0;
     if (source == GSC_OVERFLOW_HERE) {
         read_gradients(scaler, record, r);
-        describe(scaler, &record->report);
+        describe(scaler, report);
     } else {
         add_words(scaler, source == GSC_OVERFLOW_RECORDED ? "gradients that the caller checked (inf or NaN)"
                                                           : "gradients of another rank (inf or NaN)");

@@ -360,6 +360,29 @@ static void test_nan_is_told_from_infinity(void **state)
     rig_stop(&r);
 }
 
+/* More gradients need room for more names. The report moves there, and outlives the room that it leaves. */
+static void test_a_report_outlives_growth_and_other_overflows(void **state)
+{
+    (void)state;
+    rig r, other;
+    rig_start(&r, 8);
+    rig_start(&other, 8);
+    float second = INFINITY, third = 8;
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, &second, 1, NULL);
+    assert_int_equal(rig_iterate(&r, NAN), GSC_SKIPPED_OVERFLOW);
+    second = 8;
+    fake_add(&r.optimizer, GSC_FLOAT32, NULL, &third, 1, "a third parameter with a long name");
+    assert_int_equal(rig_iterate(&r, 8), GSC_STEPPED);
+    other.grad = INFINITY;
+    assert_ok(gsc_scaler_unscale(r.scaler, &other.optimizer.base));
+    gsc_overflow out[2];
+    assert_int_equal(overflows(&r, out, 2), 2);
+    assert_overflow(&out[0], 0, "weight", 0, 1, 0);
+    assert_overflow(&out[1], 1, NULL, 1, 0, 0);
+    rig_stop(&other);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_recorded_by_the_caller),
         cmocka_unit_test(test_names_that_grow),
         cmocka_unit_test(test_a_name_outlives_its_optimizer),
+        cmocka_unit_test(test_a_report_outlives_growth_and_other_overflows),
         cmocka_unit_test(test_nan_is_told_from_infinity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
