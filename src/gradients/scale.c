@@ -15,26 +15,26 @@
 #include "kernels/kernels.h"
 
 enum {
-    CHUNK = 1024,         /* elements that a kernel finds in the first cache right after they were copied */
-    LEAST_FOR_KERNEL = 16 /* elements that are worth a kernel's start; losses mostly have one */
+    CHUNK = 1024,         /* elements: copied, they are still in the first cache when the kernel multiplies them */
+    LEAST_FOR_KERNEL = 16 /* elements that are worth a kernel call; most losses have one */
 };
 
-/* Where a pair stands, in words: made only for a message, since scaling a loss costs less than printing. */
+/* A pair in words. Made only for a message, since scaling a loss costs less than printing. */
 typedef struct pair_text {
     char text[64];
 } pair_text;
 
 static pair_text describe_pair(const gsc__message_subject *pair)
 {
-    pair_text where;
+    pair_text out;
     if (pair->listed)
-        snprintf(where.text, sizeof where.text, "%s: pair %zu", pair->api, pair->index);
+        snprintf(out.text, sizeof out.text, "%s: pair %zu", pair->api, pair->index);
     else
-        snprintf(where.text, sizeof where.text, "%s", pair->api);
-    return where;
+        snprintf(out.text, sizeof out.text, "%s", pair->api);
+    return out;
 }
 
-/* Of two with one ndim: which dimension differs; ndim where none does. */
+/* The first dimension in which two tensors of one ndim differ; ndim if none does. */
 static int different_dimension(const DLTensor *a, const DLTensor *b)
 {
     int d = 0;
@@ -73,7 +73,7 @@ static int64_t stride_of(const DLTensor *tensor, int d, int64_t compact)
     return tensor->strides ? tensor->strides[d] : compact;
 }
 
-/* Of one shape: whether each element of a is the same element of b. */
+/* Whether each element of a is the same element of b. Of views of one shape. */
 static bool same_view(const gsc__view *a, const gsc__view *b)
 {
     if (a->start != b->start || a->kind != b->kind)
@@ -132,50 +132,64 @@ gsc_status gsc__scale_check(const DLTensor *in, const DLTensor *out, size_t inde
     return from.count > 0 ? check_overlap(&from, &to, &in_subject) : GSC_OK;
 }
 
-/* out = in * factor; out may be in. */
-typedef void products(const void *in, void *out, size_t count, double factor);
-
-#define AS_IT_IS(x) (x)
-#define DEFINE_PRODUCTS(name, in_type, out_type, computed_type, widen, narrow)                                         \
-    static void name(const void *in, void *out, size_t count, double factor)                                           \
-    {                                                                                                                  \
-        const in_type *from = in;                                                                                      \
-        out_type *to = out;                                                                                            \
-        for (size_t i = 0; i < count; i++)                                                                             \
-            to[i] = narrow((computed_type)widen(from[i]) * (computed_type)factor);                                     \
+/* value is a float32 value unless kind is float64. */
+static inline void store_element(gsc__kind kind, void *data, size_t index, double value)
+{
+    switch (kind) {
+    case GSC_F32: ((float *)data)[index] = (float)value; break;
+    case GSC_F64: ((double *)data)[index] = value; break;
+    case GSC_BF16: ((uint16_t *)data)[index] = gsc__f32_to_bf16((float)value); break;
+    default: ((uint16_t *)data)[index] = gsc__f32_to_f16((float)value); break;
     }
-DEFINE_PRODUCTS(f32_to_f32, float, float, float, AS_IT_IS, AS_IT_IS)
-DEFINE_PRODUCTS(f64_to_f64, double, double, double, AS_IT_IS, AS_IT_IS)
-DEFINE_PRODUCTS(bf16_to_bf16, uint16_t, uint16_t, float, gsc__bf16_to_f32, gsc__f32_to_bf16)
-DEFINE_PRODUCTS(f16_to_f16, uint16_t, uint16_t, float, gsc__f16_to_f32, gsc__f32_to_f16)
-DEFINE_PRODUCTS(f32_to_f64, float, double, double, AS_IT_IS, AS_IT_IS)
-DEFINE_PRODUCTS(bf16_to_f32, uint16_t, float, float, gsc__bf16_to_f32, AS_IT_IS)
-DEFINE_PRODUCTS(bf16_to_f64, uint16_t, double, double, gsc__bf16_to_f32, AS_IT_IS)
-DEFINE_PRODUCTS(f16_to_f32, uint16_t, float, float, gsc__f16_to_f32, AS_IT_IS)
-DEFINE_PRODUCTS(f16_to_f64, uint16_t, double, double, gsc__f16_to_f32, AS_IT_IS)
+}
 
-static products *const of_pair[GSC_KINDS][GSC_KINDS] = {
-    [GSC_F32] = {[GSC_F32] = f32_to_f32, [GSC_F64] = f32_to_f64},
-    [GSC_F64] = {[GSC_F64] = f64_to_f64},
-    [GSC_BF16] = {[GSC_BF16] = bf16_to_bf16, [GSC_F32] = bf16_to_f32, [GSC_F64] = bf16_to_f64},
-    [GSC_F16] = {[GSC_F16] = f16_to_f16, [GSC_F32] = f16_to_f32, [GSC_F64] = f16_to_f64},
-};
+/* Both kinds are constants where this is inlined, so that each pair of kinds has a loop of its own. */
+static inline __attribute__((always_inline)) void multiply_pair(gsc__kind in_kind, const void *in, gsc__kind out_kind,
+                                                                void *out, size_t count, double factor)
+{
+    const bool in_double = in_kind == GSC_F64 || out_kind == GSC_F64;
+    for (size_t i = 0; i < count; i++) {
+        double x = gsc__element(in_kind, in, i);
+        store_element(out_kind, out, i, in_double ? x * factor : (double)((float)x * (float)factor));
+    }
+}
 
-/* A checked pair on its way. */
+static inline __attribute__((always_inline)) void multiply_from(gsc__kind in_kind, const void *in, gsc__kind out_kind,
+                                                                void *out, size_t count, double factor)
+{
+    if (out_kind == in_kind)
+        multiply_pair(in_kind, in, in_kind, out, count, factor);
+    else if (out_kind == GSC_F64)
+        multiply_pair(in_kind, in, GSC_F64, out, count, factor);
+    else
+        multiply_pair(in_kind, in, GSC_F32, out, count, factor);
+}
+
+/* out = in * factor, for kinds that check_kinds accepts; out may be in. */
+static void multiply(gsc__kind in_kind, const void *in, gsc__kind out_kind, void *out, size_t count, double factor)
+{
+    switch (in_kind) {
+    case GSC_F32: multiply_from(GSC_F32, in, out_kind, out, count, factor); break;
+    case GSC_F64: multiply_pair(GSC_F64, in, GSC_F64, out, count, factor); break;
+    case GSC_BF16: multiply_from(GSC_BF16, in, out_kind, out, count, factor); break;
+    default: multiply_from(GSC_F16, in, out_kind, out, count, factor); break;
+    }
+}
+
+/* One pair, on all threads. */
 typedef struct job {
-    gsc__layout in, out; /* in the same order */
-    products *multiply;
-    bool in_run, out_run; /* one element beside the other */
+    gsc__layout in, out;  /* in the same order */
+    bool in_run, out_run; /* the layout is one run */
     double factor;
     size_t elements, elements_per_task;
 } job;
 
-/* At most CHUNK neighbours of one kind; out may be in. The kernels know the instruction set and work in place. */
+/* At most CHUNK neighbours of one kind; out may be in. Kernels use the instruction set and work in place. */
 static inline void scale_neighbours(gsc__kind kind, const void *in, void *out, size_t count, double factor)
 {
-    bool copies = factor == 1.0; /* signalling NaNs stay */
+    bool copies = factor == 1.0; /* a product would make signalling NaNs quiet */
     if (count < LEAST_FOR_KERNEL && !copies) {
-        of_pair[kind][kind](in, out, count, factor);
+        multiply(kind, in, kind, out, count, factor);
         return;
     }
     if (out != in)
@@ -190,7 +204,7 @@ static void scale_run(const job *all, const void *in, void *out, size_t count)
     if (all->in.kind == all->out.kind)
         scale_neighbours(all->in.kind, in, out, count, all->factor);
     else
-        all->multiply(in, out, count, all->factor);
+        multiply(all->in.kind, in, all->out.kind, out, count, all->factor);
 }
 
 static void scale_strided(const job *all, size_t first, size_t count)
@@ -228,12 +242,9 @@ static size_t count_elements(const DLTensor *tensor)
 void gsc__scale_apply(const DLTensor *in, const DLTensor *out, double factor)
 {
     const gsc__kind in_kind = gsc__kind_of(in->dtype), out_kind = gsc__kind_of(out->dtype);
-    job all; /* layouts are large, and one element notices */
+    job all; /* uninitialised: clearing the layouts would cost more than one element */
     all.elements = count_elements(in);
     if (all.elements == 0)
-        return;
-    all.multiply = of_pair[in_kind][out_kind];
-    if (!all.multiply) /* the check refuses it */
         return;
     gsc__layout_logical(in, in_kind, &all.in);
     gsc__layout_logical(out, out_kind, &all.out);
