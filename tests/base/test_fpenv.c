@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever environment the caller has: the same results, and its environment back afterwards. */
+/* Results do not depend on the caller's floating-point environment, which is restored afterwards. */
 #include <fenv.h>
 #include <math.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static void flush_subnormals(void)
 
 static int round_upward(void) { return fesetround(FE_UPWARD); }
 
-/* Says by arithmetic, not by registers, what the environment is. */
+/* Finds out by arithmetic, not by registers, what the environment is. */
 static bool flushes(void)
 {
     volatile float product = tiny * one; /* volatile: stays between the changes of the environment */

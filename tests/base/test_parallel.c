@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread pool: every index once, whoever calls from where. */
+/* The thread pool: a task runs once for every index, from every kind of caller. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -139,7 +139,7 @@ static void assert_child_success(int (*child)(void))
 
 static int run_in_child(void)
 {
-    alarm(20); /* a deadlock shall end */
+    alarm(20); /* a deadlock ends the program */
     return each_once(MOST, 0) && each_once(10, 10) ? 0 : 1;
 }
 

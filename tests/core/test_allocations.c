@@ -33,7 +33,7 @@ static bool fails(void)
     return atomic_load(&until_failure) >= 0 && atomic_fetch_sub(&until_failure, 1) == 0;
 }
 
-/* The build hides symbols; these must be seen by the libraries. */
+/* The build hides symbols, but the libraries must use these. */
 #pragma GCC visibility push(default)
 void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
 void *calloc(size_t count, size_t size) { return fails() ? NULL : __libc_calloc(count, size); }
@@ -106,7 +106,7 @@ static void test_no_allocation_after_the_first_iteration(void **state)
                 iterate(&s, clip_norm, ps[clip], unscale_first != 0);
                 atomic_store(&allocations, 0);
                 for (int i = 0; i < 4; i++) {
-                    fill(i == 2 ? INFINITY : 8); /* the first overflow of its life, too */
+                    fill(i == 2 ? INFINITY : 8); /* the first overflow is among them */
                     iterate(&s, clip_norm, ps[clip], unscale_first != 0);
                     assert_int_equal(atomic_load(&allocations), 0);
                 }
@@ -131,7 +131,7 @@ static void test_each_allocation_may_fail(void **state)
             atomic_store(&until_failure, n);
             gsc_status status = gsc_scaler_step(s.scaler, &s.optimizer.base, &args, NULL);
             bool failed = atomic_exchange(&until_failure, -1) < 0;
-            if (failed && status != GSC_OK) { /* the pool may do without its threads */
+            if (failed && status != GSC_OK) { /* the pool can run without threads */
                 failures++;
                 assert_status(status, GSC_ERR_MEMORY);
                 assert_true(strlen(gsc_last_error()) > 0);

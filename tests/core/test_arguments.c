@@ -42,7 +42,7 @@ static void test_null_scaler(void **state)
     rig_stop(&r);
 }
 
-/* The last message is of this function and about a NULL scaler; the next one starts without. */
+/* The last message names this function and says that its scaler is NULL. Clears the message for the next call. */
 static void assert_null_scaler(const char *function)
 {
     assert_message(function);
@@ -84,7 +84,7 @@ static void test_getters_of_a_null_scaler(void **state)
     rig_stop(&r);
 }
 
-/* One that the scaler does not know, NULL too: READY, without an overflow and without a message. */
+/* An optimizer that the scaler does not know, or NULL: READY, no overflow, no message. */
 static void test_getters_of_an_unknown_optimizer(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optimizer.h: callbacks of an enabled scaler may call of it only functions that take it const; others answer
+/* optimizer.h: callbacks of an enabled scaler may call only those of its functions that take it const; others return
  * GSC_ERR_STATE and change nothing. */
 #include "rig.h"
 
@@ -155,7 +155,7 @@ static void test_callbacks_cannot_change_the_scaler(void **state)
     }
 }
 
-/* The observer hears of an update when it is complete. */
+/* The observer is called when an update is complete. */
 static double scale_seen;
 static gsc_stage stage_seen;
 
@@ -183,7 +183,7 @@ static void test_the_observer_sees_the_new_state(void **state)
     rig_stop(&r);
 }
 
-/* Another scaler is not concerned, and neither is a disabled one. */
+/* Callbacks may change another scaler, and a disabled one. */
 static gsc_status step_with_another(void *self, const gsc_step_args *args, double *value, bool *has_value)
 {
     (void)args;

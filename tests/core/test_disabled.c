@@ -142,7 +142,7 @@ static void test_clip_grad_norm_clips(void **state)
     rig_stop(&r);
 }
 
-/* float16 is refused for what dividing by the scale does to it, and nothing is divided. */
+/* float16 is refused because dividing it by the scale loses digits; a disabled scaler divides nothing. */
 static void test_float16_is_clipped(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void test_the_other_calls_do_nothing(void **state)
     rig_stop(&r);
 }
 
-/* The check is the enabled scaler's: gradients that it would refuse are nobody's business here. */
+/* A disabled scaler does not check gradients: those that an enabled one refuses are stepped. */
 /* rule 11.2 */
 static void test_any_gradient_may_be_stepped(void **state)
 {
@@ -247,7 +247,7 @@ static gsc_status step_that_forgets(void *self, const gsc_step_args *args, doubl
     (void)self, (void)args, (void)value, (void)has_value;
     if (gsc_scaler_forget(open_scaler, &open_optimizer->base) != GSC_OK)
         return GSC_ERR_STATE;
-    gsc_scaler_destroy(open_scaler); /* refused: it would be freed under its own step */
+    gsc_scaler_destroy(open_scaler); /* refused: the scaler is in use by this step */
     return gsc_scaler_update(open_scaler);
 }
 

@@ -143,7 +143,7 @@ static void test_the_message_without_names(void **state)
     assert_message("0"); /* its index */
     assert_message("NaN");
     rig_stop(&r);
-    start(&r, 1); /* with record nobody knows the gradient */
+    start(&r, 1); /* after record the gradient is unknown */
     assert_ok(gsc_scaler_record(r.scaler, &r.optimizer.base, true));
     assert_fails(GSC_ERR_DIVERGED, gsc_scaler_update(r.scaler));
     rig_stop(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule 16: a caller that flushes subnormals, rounds upward or traps gets the same results, and its environment back.
- * Callbacks run in the caller's. */
+/* Rule 16: a caller that flushes subnormals, rounds upward or traps gets the same results, and its environment is
+ * restored. Callbacks run in the caller's environment. */
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <float.h>
@@ -111,7 +111,8 @@ static void prepare(iteration *it)
     current = it;
 }
 
-/* No arithmetic of its own: the caller's environment may trap. Returns whether all went as planned. */
+/* Does no arithmetic itself, since the caller's environment may trap. Returns whether all calls did what they should.
+ */
 static bool run(iteration *it)
 {
     const gsc_optimizer *optimizer = &it->optimizer.base;
@@ -201,7 +202,7 @@ static void test_multipliers_are_the_same(void **state)
             assert_ok(status);
             assert_ok(second);
             assert_ok(third_status);
-            assert_int_equal(raised_after, raised); /* the library's own exceptions are nobody's business */
+            assert_int_equal(raised_after, raised); /* exceptions that the library raises do not reach the caller */
             assert_exact(optimizer.last_scaling.multiplier, third);
             gsc_scaler_rearm(scaler, &optimizer.base);
             assert_ok(gsc_scaler_step(scaler, &optimizer.base, &args, NULL));
@@ -243,7 +244,7 @@ static gsc_status step_that_changes_rounding(void *self, const gsc_step_args *ar
     return GSC_OK;
 }
 
-/* A callback's own change of the environment stays, as if the caller had called it. */
+/* If a callback changes the environment, the change stays, as if the caller had called it. */
 /* rule 16.2 */
 static void test_a_callback_may_change_it(void **state)
 {
@@ -305,7 +306,7 @@ static int only_rank(void *self, DLTensor *values, void *stream)
     return 0;
 }
 
-/* What callbacks interrupt goes on in the library's environment. */
+/* After a callback, the library continues in its own environment. */
 typedef struct interrupted {
     gsc_status clipped, overflowed;
     double norm, multiplier;

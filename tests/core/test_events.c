@@ -162,7 +162,7 @@ static void test_a_static_scale_has_no_minimum_to_tell_of(void **state)
     assert_exact(gsc_scaler_get_scale(r.scaler), 128);
     assert_int_equal(stats_of(r.scaler).backoffs + stats_of(r.scaler).growths, 0);
     rig_stop(&r);
-    options.max_scale = 1024; /* min == init: nobody would call that a fall */
+    options.max_scale = 1024; /* min == init: the scale has not fallen */
     start(&r, &book, options);
     rig_iterate(&r, NAN);
     assert_kinds(&r, &book, "O");

@@ -93,7 +93,7 @@ static void test_verdict_is_on_the_result(void **state)
     }
 }
 
-/* Loops take long runs in pieces of 2 MiB: what is bad in one, and what is good in all, must be seen in each. */
+/* Loops cut long runs into pieces of 2 MiB: an element that is not finite is found in each of them. */
 static void check_long_float64(double *data, size_t n, size_t bad, double value)
 {
     rig r;

@@ -26,7 +26,8 @@ static void walk(int32_t hysteresis, const iteration *steps, size_t n)
             assert_ok(gsc_scaler_update_to(r.scaler, gsc_scaler_get_scale(r.scaler)));
         } else {
             gsc_outcome outcome = rig_iterate(&r, steps[i].kind == 'O' ? INFINITY : 1);
-            assert_int_equal(outcome == GSC_SKIPPED_OVERFLOW, steps[i].kind == 'O'); /* held or not, it skips */
+            assert_int_equal(outcome == GSC_SKIPPED_OVERFLOW,
+                             steps[i].kind == 'O'); /* an overflow skips, also while the scale is held */
         }
         gsc_scaler_state now = state_of(r.scaler);
         if (now.scale != steps[i].scale || now.hysteresis_tracker != steps[i].credit ||

@@ -425,7 +425,7 @@ static void test_a_refusal_keeps_its_message_when_the_collective_fails_too(void 
     rig_stop(&r);
 }
 
-/* By its own choice a rank that refused must not enter a collective that nobody else will. */
+/* A rank that refused must not enter a collective that the other ranks do not enter. */
 static int refusing_alone(void *self, DLTensor *values, void *stream)
 {
     (void)stream;

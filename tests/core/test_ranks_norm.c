@@ -259,7 +259,7 @@ static int failing_sum(void *self, DLTensor *values, void *stream)
     return 7;
 }
 
-/* The verdict is common, the norm is not: the ranks must not step, and must not enter another collective alone. */
+/* All ranks know of the overflow, but the norm failed on one: no rank steps, and none enters a collective alone. */
 static void test_a_norm_that_fails(void **state)
 {
     (void)state;

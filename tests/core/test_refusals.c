@@ -32,7 +32,8 @@ static void assert_untouched(const refusal *t)
     assert_int_equal(t->r.optimizer.steps + t->r.optimizer.scaled_steps, 0);
 }
 
-/* unscale, step (plain and fused) and clip refuse alike; once the gradient is gone the iteration is as new. */
+/* unscale, step (plain and fused) and clip refuse with the same message. Without that gradient the iteration can start.
+ */
 static void assert_refused(refusal *t, gsc_status status, const char *word)
 {
     gsc_scaler *scaler = t->r.scaler;

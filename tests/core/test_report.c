@@ -322,7 +322,7 @@ static void test_names_that_grow(void **state)
     rig_stop(&r);
 }
 
-/* A name that was handed out lives until the next overflow, whatever happens to its optimizer. */
+/* A name that was handed out stays valid until the next overflow, even if its optimizer is forgotten or freed. */
 static void test_a_name_outlives_its_optimizer(void **state)
 {
     (void)state;

@@ -178,7 +178,7 @@ static void test_state_is_not_poisoned(void **state)
     }
 }
 
-/* The user's own divisor is the optimizer's business: its learning rate, and the multiplier on top. */
+/* A divisor of the user's own belongs into the learning rate; the multiplier is applied in addition. */
 /* case 52 */
 static void test_the_users_own_divisor(void **state)
 {

@@ -316,10 +316,10 @@ static void test_unscaled_but_never_stepped(void **state)
     rig_start(&r, 8);
     r.grad = INFINITY;
     assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
-    assert_true(gsc_scaler_found_inf(r.scaler, &r.optimizer.base)); /* whoever steps alone can ask */
+    assert_true(gsc_scaler_found_inf(r.scaler, &r.optimizer.base)); /* a caller that steps without the scaler can ask */
     assert_ok(gsc_scaler_update(r.scaler));
     assert_exact(gsc_scaler_get_scale(r.scaler), 4);
-    assert_int_equal(stats_of(r.scaler).steps, 0); /* and the counters tell */
+    assert_int_equal(stats_of(r.scaler).steps, 0); /* and the counters show it */
     rig_stop(&r);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fast_view.h keeps its promise: whatever gsc__view_fast accepts, gsc__view_check accepts with the same result. */
+/* What gsc__view_fast accepts, gsc__view_check accepts with the same result. */
 #include <stdint.h>
 
 #include "asserts.h"

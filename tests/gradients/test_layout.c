@@ -26,7 +26,7 @@ static void test_collapsing(void **state)
         {3, {2, 3, 4}, {1, 8, 2}, true, 0}, /* any permutation */
         {2, {3, 4}, {-4, 1}, true, -8},     /* rows upside down */
         {2, {3, 4}, {-4, -1}, true, -11},   /* turned around */
-        {2, {3, 1}, {1, 999}, true, 0},     /* the stride of a dimension of 1 says nothing */
+        {2, {3, 1}, {1, 999}, true, 0},     /* the stride of a dimension of 1 is ignored */
         {1, {1}, {-77}, true, 0},           /* nor here */
         {2, {3, 4}, {5, 1}, false, 0},      /* gaps */
         {1, {5}, {2}, false, 0},            /* every second */

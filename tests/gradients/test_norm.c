@@ -181,7 +181,7 @@ static void test_sums_add_up_over_ranks(void **state)
     assert_close(gsc__norm_from_sums(&total), 5e200, 1e-14);
 }
 
-/* Such powers round to 1; one element is its own norm all the same, and of more there is no finite one. */
+/* Such powers round to 1. The norm of one element is that element; the norm of several is infinite. */
 static void test_tiny_powers(void **state)
 {
     (void)state;

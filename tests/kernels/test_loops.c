@@ -102,7 +102,7 @@ static uint64_t infinity_bits(gsc__kind kind)
     return infinities[kind];
 }
 
-/* Ordinary values mostly, and all that is special. */
+/* Mostly ordinary values, and every special one. */
 static uint64_t some_bits(gsc__kind kind, uint64_t *seed, bool finite)
 {
     uint64_t random = next_random(seed), infinity = infinity_bits(kind);
@@ -149,7 +149,7 @@ static uint64_t reference_check(gsc__kind kind, void *x, size_t n, double factor
     return max;
 }
 
-/* Of float64 the upper half. */
+/* For float64, its upper half. */
 static uint64_t upper(gsc__kind kind, uint64_t max) { return kind == GSC_F64 ? max >> 32 << 32 : max; }
 
 static uint64_t reference_check_raw(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
@@ -265,7 +265,7 @@ static kernel kernel_at(size_t index)
     return (kernel){.op = (gsc__op)(index / GSC_KINDS), .kind = (gsc__kind)(index % GSC_KINDS)};
 }
 
-/* A limit of the element type, as clamp wants it. */
+/* A limit as bits of the element type, which is what clamp takes. */
 static double factor_for(const kernel *k, size_t which)
 {
     return k->op == GSC_OP_clamp ? value(k->kind, product(k->kind, infinity_bits(k->kind) - 1 - which * 5, 1.0))

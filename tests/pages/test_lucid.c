@@ -100,7 +100,7 @@ static void disabled_passes_through(void **state)
 /* ---- why and how ---- */
 
 /* "fp16's narrow range causes small gradients to underflow to zero; GradScaler works around this by multiplying the
- * loss by a large constant s before backpropagation": a gradient that float16 loses survives the trip when scaled */
+ * loss by a large constant s before backpropagation": a gradient that float16 loses is kept when it is scaled */
 /* page lucid 2 */
 static void scaling_saves_a_gradient_that_fp16_loses(void **state)
 {

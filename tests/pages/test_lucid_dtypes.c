@@ -109,7 +109,7 @@ static void assert_refused(DLDataType dtype, gsc_status expected)
         assert_int_equal(0, two.fake.steps);
         assert_int_equal(GSC_STAGE_READY, gsc_scaler_get_stage(scaler, &two.fake.base));
     }
-    two.fake.params[1].absent = true; /* once the cause is gone, the iteration goes on */
+    two.fake.params[1].absent = true; /* without the refused gradient, the iteration continues */
     assert_ok(gsc_scaler_step(scaler, &two.fake.base, NULL, NULL));
     assert_exact((double)two.good, 2);
     gsc_scaler_destroy(scaler);

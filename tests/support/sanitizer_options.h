@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sanitizer_options.h: for tests that make allocations fail or fork with threads, both of which sanitizers otherwise
- * take for errors. They ask the program by these names; without a sanitizer nobody does. */
+ * take for errors. They ask the program by these names; without a sanitizer these functions are not called. */
 #ifndef GSC_TESTS_SANITIZER_OPTIONS_H
 #define GSC_TESTS_SANITIZER_OPTIONS_H
 

@@ -128,7 +128,7 @@ static void tell_partials(truth *t, size_t run_length, bool with_norms, double *
     }
 }
 
-/* Which NaN a sum is depends on the order of its terms, and nobody sees it. */
+/* Which NaN a sum is depends on the order of its terms, and no result shows it. */
 static uint64_t sum_bits(double sum)
 {
     uint64_t bits;

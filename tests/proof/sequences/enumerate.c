@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* enumerate.c: depth first. A scaler is put back to the moment before a call by putting back its heap: it keeps nothing
- * elsewhere (rule 15: no global state but kernel choice, thread pool and the message). */
+/* enumerate.c: depth first. Restoring the heap undoes a call, since a scaler keeps nothing elsewhere (rule 15: no
+ * global state but kernel choice, thread pool and the message). */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ typedef struct explorer {
     const variant *v;
     int length;
     atomic_uint *dealt;
-    known *known;          /* NULL: every sequence goes on by itself */
+    known *known;          /* NULL: continuations are tried for every sequence */
     unsigned mine, passed; /* number of the next pair dealt to this thread; of pairs gone by */
     bool counts_first;     /* single calls are tried by every thread, counted by one */
     heap *heap, *saved;    /* saved[depth] */

@@ -14,7 +14,8 @@ typedef struct enumeration {
 } enumeration;
 
 /* Compares after every call of every sequence. Sequences that lead to one state, the scaler's memory and the model
- * alike to the last bit, go on alike: they go on once, and all are counted. each: every one goes on by itself. */
+ * equal to the last bit, have the same continuations: these are tried once and counted for each. each: tried for each.
+ */
 enumeration enumerate(const variant *v, int length, bool each, int threads);
 /* Tries `count` sequences of `length` calls on 1 to 4 optimizers; options, calls and gradients come from the seed. */
 void walk_at_random(uint64_t seed, uint64_t count, int length, int threads);

@@ -35,7 +35,7 @@ void heap_copy(heap *to, const heap *from)
 
 static size_t rounded(size_t size) { return (size + sizeof(header) - 1) / sizeof(header) * sizeof(header); }
 
-/* The first free block of this very size. */
+/* The first free block of exactly this size. */
 static header *find_free(size_t size)
 {
     for (size_t at = 0; at < current->used;) {

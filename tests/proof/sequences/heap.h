@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap.h: a small heap of one thread's own, so that a scaler, which keeps all it knows in memory that it has allocated,
- * can be put back to an earlier moment: bytes and addresses. This is how every sequence of calls can be tried without
- * starting each one anew. The program is linked with --wrap for malloc, calloc, realloc and free: only calls of what is
- * linked into it come here, the C library keeps its own.
+/* heap.h: a small heap per thread. A scaler keeps its whole state in memory that it has allocated, so restoring the
+ * bytes of the heap restores the scaler. So every sequence of calls can be tried without starting each one anew. The
+ * program is linked with --wrap for malloc, calloc, realloc and free: only calls of what is linked into it come here,
+ * the C library keeps its own functions.
  *
  * Blocks start as zeros, freed ones are zeroed and given to the next request of their size, so that different calls
  * that lead to the same state leave the same bytes. */

@@ -14,8 +14,8 @@ typedef struct digest {
 
 digest digest_start(uint64_t salt);
 void digest_add(digest *d, const void *bytes, size_t n);
-/* The same for a heap that starts at `bytes`: pointers into it count by where in it they point, so that heaps at
- * different addresses that are alike have the same digest. */
+/* The same for a heap that starts at `bytes`. Pointers into it are replaced by offsets, so that equal heaps at
+ * different addresses have the same digest. */
 void digest_add_heap(digest *d, const void *bytes, size_t n);
 
 /* May be used by several threads at once. */

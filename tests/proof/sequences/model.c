@@ -7,7 +7,7 @@
 
 static const double nan_value = (double)NAN;
 
-/* Rules 6, 8: what any check leaves, be it the scaler's or the caller's (record). */
+/* Rules 6, 8: what is recorded after a check, by the scaler or by the caller (record). */
 static void note_check(model *m, model_optimizer *o, bool found_inf, bool had_gradient, double max_abs)
 {
     o->found_inf = found_inf;
@@ -212,7 +212,7 @@ static gsc_status skip(model *m, model_optimizer *o)
     return GSC_OK;
 }
 
-/* What is to be counted stays with the model. */
+/* The counters stay in the model. */
 static gsc_status forget(model_optimizer *o)
 {
     o->stage = GSC_STAGE_READY;

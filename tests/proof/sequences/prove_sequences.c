@@ -82,7 +82,7 @@ static bool read_arguments(int argc, char **argv, settings *out)
     return good;
 }
 
-/* Short ones first, which costs little more: the first difference is a shortest one. */
+/* Short sequences first, which costs little more: then the first difference has the fewest calls. */
 static uint64_t prove_variant(const settings *set, const variant *v)
 {
     int length = set->sample ? v->sample : v->whole;

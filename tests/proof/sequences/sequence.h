@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sequence.h: one call of a sequence, and what can be seen after it. The scaler and the model both take the one and
- * fill the other; nothing else connects them. */
+/* sequence.h: one call of a sequence, and the observation after it. The scaler and the model both take the call and
+ * fill the observation; nothing else connects them. */
 #ifndef GSC_TESTS_MODEL_SEQUENCE_H
 #define GSC_TESTS_MODEL_SEQUENCE_H
 
@@ -34,7 +34,7 @@ typedef struct call {
     bool flag;      /* record: found_inf; step: the optimizer's step fails */
 } call;
 
-/* Doubles alone, NaN always the same one, so that two observations are equal when their bytes are. */
+/* Only doubles, with one kind of NaN, so that equal observations have equal bytes. */
 #define OBSERVED_RESULT(X) X(outcome) X(has_value) X(value) X(grad_norm) X(max_abs)
 #define OBSERVED_OPTIMIZER(X)                                                                                          \
     X(stage) X(found_inf) X(has_gradient) X(gradient) X(steps) X(scaled_steps) X(multiplier) X(result_status)
@@ -62,7 +62,7 @@ typedef struct observation {
 } observation;
 #undef FIELD
 
-/* In outputs that a call must not write: before each call, and after one that fails. */
+/* The outputs hold this before each call; a call that fails must leave it there. */
 #define UNTOUCHED (-77.0)
 static const seen_result untouched_result = {UNTOUCHED, 0.0, UNTOUCHED, UNTOUCHED, UNTOUCHED};
 

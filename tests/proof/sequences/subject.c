@@ -116,7 +116,7 @@ static seen_result observe_result(const gsc_step_result *result)
                          .max_abs = one_nan(result->max_abs)};
 }
 
-/* That there is no result yet is asked for only where a call may have changed it: the message takes its time. */
+/* Asks for a missing result only after calls that may have changed that, because the message is slow to make. */
 static void observe_optimizer(const subject *s, subject_optimizer *o, bool may_have_changed, seen_optimizer *out)
 {
     gsc_step_result result = untouched;

@@ -4,7 +4,8 @@
 
 #include "trial.h"
 
-static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER; /* held for good by the first that differs */
+static pthread_mutex_t printing =
+    PTHREAD_MUTEX_INITIALIZER; /* the first thread that finds a difference never unlocks it */
 
 void trial_check(subject *s, model *m, const call *calls, int n, const char *title)
 {

@@ -5,7 +5,7 @@
  *
  *     failing_start(n);                     // n allocations succeed, then one fails
  *     gsc_status status = gsc_...;
- *     if (failing_stop())                   // it came to that
+ *     if (failing_stop())                   // the allocation was reached
  *         assert_out_of_memory(status);
  */
 #ifndef GSC_TESTS_OUT_OF_MEMORY_FAILING_H
@@ -55,8 +55,8 @@ static inline bool failing_now(void)
     return true;
 }
 
-/* The linker makes __wrap_malloc of malloc and malloc of __real_malloc. It takes the uses of shared libraries for uses
- * of the former, which must not be hidden therefore, although they go on to call the C library's. */
+/* The linker turns calls of malloc into calls of __wrap_malloc, and __real_malloc into malloc. It does so for uses in
+ * shared libraries too, and refuses a hidden __wrap_malloc there, although these still call the C library's malloc. */
 #pragma GCC visibility push(default)
 #define FAILING_WRAP(type, name, parameters, arguments)                                                                \
     type __real_##name parameters;                                                                                     \
@@ -88,7 +88,7 @@ static inline void *failing_json_malloc(size_t size)
 }
 
 /* Whether jansson's allocations fail too. Only where it writes: its parser (2.14) loses characters or asserts when its
- * token buffer cannot grow, which nobody can tell from outside. */
+ * token buffer cannot grow, which cannot be noticed from outside. */
 static inline void failing_include_json(bool include)
 {
     json_set_alloc_funcs(failing_json_malloc, free);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every function that makes something, or takes memory on the way to an answer: each of its allocations fails once. It
- * says so, hands out nothing, leaves what it was given as it was, and the same call succeeds afterwards. */
+/* Every function that creates something or allocates temporarily: each of its allocations fails once. The function
+ * reports it, returns nothing, leaves its arguments unchanged, and the same call succeeds afterwards. */
 #include "failing.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ enum { COUNT = 4096 };
 
 static float numbers[COUNT];
 
-/* What the functions are given; the same before each call. */
+/* The arguments of the functions; the same before each call. */
 typedef struct given {
     gsc_random random;
     gsc_module *children[2]; /* linear, ReLU */
@@ -102,7 +102,7 @@ static gsc_status make_sequential(given *g, void **out)
 {
     gsc_status status = gsc_module_sequential(g->children, 2, (gsc_module **)out);
     if (status == GSC_OK)
-        g->children[0] = g->children[1] = NULL; /* the sequence's now */
+        g->children[0] = g->children[1] = NULL; /* the sequence owns them now */
     return status;
 }
 

@@ -153,7 +153,7 @@ static gsc_status step(run *r)
 
 static gsc_status update(run *r) { return gsc_scaler_update(r->scaler); }
 
-/* Makes the call; once more where it failed, which it may for want of memory only. */
+/* Makes the call, and once more if it failed; the only failure allowed is GSC_ERR_MEMORY. */
 static void insist(gsc_status (*call)(run *r), run *r)
 {
     gsc_status status = call(r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fragments of the documentation take for granted: the names that a reader has of his own. docs.sh compiles
+/* The names that fragments of the documentation use and a reader would have declared. docs.sh compiles
  * each fragment as the body of a function behind this file. */
 #ifndef DOCS_CONTEXT_H
 #define DOCS_CONTEXT_H

@@ -181,7 +181,7 @@ static void corrupt_gzip_is_refused(void **state)
     assert_fails(GSC_ERR_VALUE, read_content(*state, &bad, &idx), *state, "corrupt", "incorrect data check");
 }
 
-/* Headers that claim terabytes make nobody allocate them. */
+/* Headers that claim terabytes cause no such allocation. */
 static void implausible_sizes_are_refused(void **state)
 {
     static const uint32_t shapes[][4] = {{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX},

@@ -89,7 +89,7 @@ static void a_seed_fixes_the_weights_for_every_thread_count(void **state)
             assert_memory_equal(gsc_tensor_data(first)->data, gsc_tensor_data(gsc_module_param(mlps[i], k))->data,
                                 gsc_tensor_count(first) * sizeof(float));
     }
-    /* Layers do not start alike, and the generator goes on behind them. */
+    /* Layers start with different weights, and the generator has advanced. */
     assert_true(get(gsc_tensor_data(gsc_module_param(mlps[0], 0)), 0) !=
                 get(gsc_tensor_data(gsc_module_param(mlps[0], 2)), 0));
     assert_true(ends[0].counter > 0 && ends[0].counter == ends[2].counter);

@@ -231,7 +231,7 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
     assert_ok(gsc_optim_step(optim));
     assert_int_equal(gsc_optim_get_step_count(optim, 1), 3);
 
-    /* From here on they step together again, each with the bias corrections of its own age. */
+    /* From here on both step again, each with the bias corrections of its own step count. */
     reference expected[2] = {{.p = 1}, {.p = 1}};
     static const double seen[2][4] = {{0.5, 0.25}, {0.5, 0.5, 0.25, 0.25}};
     for (size_t k = 0; k < 2; k++) {

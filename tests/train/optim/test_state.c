@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An optimizer's state can be read, and set in another that then goes on to the last bit. */
+/* An optimizer's state can be read and set in another optimizer, which then makes the same steps to the last bit. */
 #include "optim_rules.h"
 
 #include <stdlib.h>

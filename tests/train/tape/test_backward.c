@@ -359,7 +359,7 @@ static void two_threads_have_a_tape_each(void **state)
     assert_true(losses[0] == losses[1]);
 }
 
-/* A leaf that is frozen after the forward pass gets nothing, whatever op it went into. */
+/* A leaf that is frozen after the forward pass gets no gradient from any op. */
 static void test_a_leaf_frozen_before_backward(void **state)
 {
     (void)state;

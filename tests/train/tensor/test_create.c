@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of their own: creation, refusals, names, gradients' life. */
+/* Tensors outside a tape: creation, refusals, names, the lifetime of gradients. */
 #include "tape_rig.h"
 
 #if defined(__has_feature)

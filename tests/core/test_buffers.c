@@ -95,7 +95,7 @@ static void test_failing_step(void **state)
     gsc_scaler *scaler = new_scaler(NULL);
     gsc_fail(GSC_ERR_VALUE, "an older message");
     assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_step(scaler, optimizer, NULL, NULL));
-    assert_null(strstr(gsc_last_error(), "an older message")); /* that is not the step's */
+    assert_null(strstr(gsc_last_error(), "an older message")); /* it belongs to another call */
     assert_message("GSC_ERR_IO");
     gsc_scaler_destroy(scaler);
     gsc_optimizer_free(optimizer);
