@@ -1,17 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* kernels.c: the optimizers' loops, compiled for each element type and instruction set. */
 #include "train/optim/kernels.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "base/isa.h"
+
+/* Included once per type, because C has no other way to write a formula in operators for both. */
+#define GSC_REAL float
+#define GSC_SQRT sqrtf
+#define GSC_LOOP(name) name##_f32
+#include "train/optim/loops.h"
+#undef GSC_REAL
+#undef GSC_SQRT
+#undef GSC_LOOP
+
+#define GSC_REAL double
+#define GSC_SQRT sqrt
+#define GSC_LOOP(name) name##_f64
+#include "train/optim/loops.h"
+#undef GSC_REAL
+#undef GSC_SQRT
+#undef GSC_LOOP
+
+#define DEFINE_KERNEL(name, isa)                                                                                       \
+    GSC_TARGET_##isa static void name##_##isa(const gsc__update *update, size_t first, size_t count)                   \
+    {                                                                                                                  \
+        name(update, first, count);                                                                                    \
+    }
+#define DEFINE_KERNELS(name, isa)                                                                                      \
+    DEFINE_KERNEL(name##_f32, isa)                                                                                     \
+    DEFINE_KERNEL(name##_f64, isa)
+#define DEFINE_KERNELS_OF_ISA(isa) GSC_UPDATE_KERNELS(DEFINE_KERNELS, isa)
+GSC_ISAS(DEFINE_KERNELS_OF_ISA)
+
+#define TABLE_ENTRY(name, isa) .name = {name##_f32_##isa, name##_f64_##isa},
+#define TABLE(set) {.isa = GSC_NAME_##set, GSC_UPDATE_KERNELS(TABLE_ENTRY, set)},
+static const gsc__update_kernels tables[] = {GSC_ISAS(TABLE)};
+enum { TABLES = sizeof tables / sizeof tables[0] };
 
 const gsc__update_kernels *gsc__update_kernels_of(const char *isa)
 {
-#if defined(__x86_64__)
-    static const gsc__update_kernels *const wider[] = {&gsc__update_kernels_avx512, &gsc__update_kernels_avx2};
-    for (size_t i = 0; i < sizeof wider / sizeof wider[0]; i++)
-        if (strcmp(wider[i]->isa, isa) == 0)
-            return wider[i];
-#else
-    (void)isa;
-#endif
-    return &gsc__update_kernels_baseline;
+    for (size_t i = 0; i < TABLES; i++)
+        if (strcmp(tables[i].isa, isa) == 0)
+            return &tables[i];
+    return &tables[TABLES - 1]; /* the baseline is the last of GSC_ISAS */
 }

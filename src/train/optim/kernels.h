@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_kernels.h: the element loops of the optimizers.
+/* kernels.h: the element loops of the optimizers.
  *
  * Formulas and their order are PyTorch's (torch/optim/sgd.py, adam.py, adamw.py: the single-tensor forms). Coefficients
  * are computed in double, rounded once to the parameter's dtype, and every operation below rounds once in that dtype:
@@ -53,28 +53,23 @@ typedef struct gsc__update {
 /* Applies elements [first, first + count). */
 typedef void gsc__update_kernel(const gsc__update *update, size_t first, size_t count);
 
-/* Each kernel, once: its loop is in optim_loops.h. The tables, and the tests of all kernels, follow from this list. */
-#define GSC_UPDATE_KERNELS(K)                                                                                          \
-    K(sgd)                                                                                                             \
-    K(sgd_momentum)                                                                                                    \
-    K(adam)
+/* Each kernel, once: K(loop of loops.h, argument). The tables, and the tests of all kernels, follow from this list. */
+#define GSC_UPDATE_KERNELS(K, argument)                                                                                \
+    K(sgd, argument)                                                                                                   \
+    K(sgd_momentum, argument)                                                                                          \
+    K(adam, argument)
 
 /* The kernels compiled for one instruction set: [0] for float32 parameters, [1] for float64. */
 typedef struct gsc__update_kernels {
     const char *isa;
-#define GSC_UPDATE_MEMBER(name) gsc__update_kernel *name[2];
-    GSC_UPDATE_KERNELS(GSC_UPDATE_MEMBER)
+#define GSC_UPDATE_MEMBER(name, argument) gsc__update_kernel *name[2];
+    GSC_UPDATE_KERNELS(GSC_UPDATE_MEMBER, )
 #undef GSC_UPDATE_MEMBER
 } gsc__update_kernels;
 
-extern const gsc__update_kernels gsc__update_kernels_baseline;
-#if defined(__x86_64__)
-extern const gsc__update_kernels gsc__update_kernels_avx2;
-extern const gsc__update_kernels gsc__update_kernels_avx512;
-#endif
-
-/* Those of the instruction set that gsc_isa() calls so; of another name, those of every processor. The processor has
- * what gsc_isa() returns; of other names the caller has to know. */
+/* The kernels of the instruction set that gsc_isa() calls `isa`; the baseline's for a name that is not in GSC_ISAS, as
+ * a newer libgradscaler may return one. A name that gsc_isa() did not return may be of an instruction set that this
+ * processor lacks. */
 const gsc__update_kernels *gsc__update_kernels_of(const char *isa);
 
 #endif

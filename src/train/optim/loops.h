@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_loops.h: the loops of optim_kernels.h for one element type, in plain C that compilers vectorise. Included once
- * per type by optim_isa.h, which defines
+/* loops.h: the loops of kernels.h for one element type, in plain C that compilers vectorise. Included once per type by
+ * kernels.c, which defines
  *
  *     GSC_REAL           the element type
  *     GSC_SQRT           its square root
  *     GSC_LOOP(name)     the loop's name for this type
  *
- * GSC_TARGET is the target attribute of the loops, or nothing. Nothing here may depend on the vector width: results are
- * the same bits everywhere. */
+ * Each loop is inlined into a thin kernel per instruction set. Nothing here may depend on the width of vectors: results
+ * are the same bits everywhere. */
 
-GSC_TARGET static void GSC_LOOP(sgd)(const gsc__update *update, size_t first, size_t count)
+__attribute__((always_inline)) static inline void GSC_LOOP(sgd)(const gsc__update *update, size_t first, size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
@@ -23,7 +23,8 @@ GSC_TARGET static void GSC_LOOP(sgd)(const gsc__update *update, size_t first, si
     }
 }
 
-GSC_TARGET static void GSC_LOOP(sgd_momentum)(const gsc__update *update, size_t first, size_t count)
+__attribute__((always_inline)) static inline void GSC_LOOP(sgd_momentum)(const gsc__update *update, size_t first,
+                                                                         size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
@@ -43,7 +44,7 @@ GSC_TARGET static void GSC_LOOP(sgd_momentum)(const gsc__update *update, size_t 
     }
 }
 
-GSC_TARGET static void GSC_LOOP(adam)(const gsc__update *update, size_t first, size_t count)
+__attribute__((always_inline)) static inline void GSC_LOOP(adam)(const gsc__update *update, size_t first, size_t count)
 {
     GSC_REAL *restrict param = (GSC_REAL *)update->param + first;
     const GSC_REAL *restrict grad = (const GSC_REAL *)update->grad + first;
