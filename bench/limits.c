@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* limits.c: the loops that do the least, for each instruction set and cut into parts for the threads. */
 #include "limits.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/blocks.h"
+#include "base/isa.h"
 #include "gradscaler/gradscaler.h"
 #include "must.h"
 
@@ -73,44 +76,42 @@ typedef struct limit_table {
     void (*adam)(float *p, const float *g, float *m, float *v, size_t n, float r);
 } limit_table;
 
-/* The instruction sets of src/kernels/isa_*.c. */
-#if defined(__x86_64__)
-#define ISAS(ISA)                                                                                                      \
-    ISA(avx512, __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))))                                         \
-    ISA(avx2, __attribute__((target("avx2"))))                                                                         \
-    ISA(baseline, )
-#elif defined(__aarch64__)
-#define ISAS(ISA) ISA(neon, )
-#else
-#define ISAS(ISA) ISA(baseline, )
-#endif
+/* With a constant kind, so that the choice is made outside of the loops. */
+INLINE void multiply_kind(gsc__kind kind, void *data, size_t n, double factor)
+{
+    switch (kind) {
+    case GSC_F32: multiply_body(GSC_F32, data, n, factor); break;
+    case GSC_F64: multiply_body(GSC_F64, data, n, factor); break;
+    default: multiply_body(GSC_F16, data, n, factor); break;
+    }
+}
 
-/* A constant kind is decided by the compiler, outside of the loops. */
-#define DEFINE_LIMITS(name, target)                                                                                    \
-    target static void multiply_##name(gsc__kind kind, void *data, size_t n, double factor)                            \
+INLINE uint64_t read_kind(gsc__kind kind, const void *data, size_t n)
+{
+    switch (kind) {
+    case GSC_F32: return read_body(GSC_F32, data, n);
+    case GSC_F64: return read_body(GSC_F64, data, n);
+    default: return read_body(GSC_F16, data, n);
+    }
+}
+
+#define DEFINE_LIMITS(isa)                                                                                             \
+    GSC_TARGET_##isa static void multiply_##isa(gsc__kind kind, void *data, size_t n, double factor)                   \
     {                                                                                                                  \
-        if (kind == GSC_F32)                                                                                           \
-            multiply_body(GSC_F32, data, n, factor);                                                                   \
-        else if (kind == GSC_F64)                                                                                      \
-            multiply_body(GSC_F64, data, n, factor);                                                                   \
-        else                                                                                                           \
-            multiply_body(GSC_F16, data, n, factor);                                                                   \
+        multiply_kind(kind, data, n, factor);                                                                          \
     }                                                                                                                  \
-    target static uint64_t read_##name(gsc__kind kind, const void *data, size_t n)                                     \
+    GSC_TARGET_##isa static uint64_t read_##isa(gsc__kind kind, const void *data, size_t n)                            \
     {                                                                                                                  \
-        return kind == GSC_F32   ? read_body(GSC_F32, data, n)                                                         \
-               : kind == GSC_F64 ? read_body(GSC_F64, data, n)                                                         \
-                                 : read_body(GSC_F16, data, n);                                                        \
+        return read_kind(kind, data, n);                                                                               \
     }                                                                                                                  \
-    target static void adam_##name(float *p, const float *g, float *m, float *v, size_t n, float r)                    \
+    GSC_TARGET_##isa static void adam_##isa(float *p, const float *g, float *m, float *v, size_t n, float r)           \
     {                                                                                                                  \
         adam_body(p, g, m, v, n, r);                                                                                   \
     }
-ISAS(DEFINE_LIMITS)
+GSC_ISAS(DEFINE_LIMITS)
 
-static const limit_table tables[] = {
-#define TABLE(name, target) {#name, multiply_##name, read_##name, adam_##name},
-    ISAS(TABLE)};
+#define TABLE(isa) {GSC_NAME_##isa, multiply_##isa, read_##isa, adam_##isa},
+static const limit_table tables[] = {GSC_ISAS(TABLE)};
 
 static const limit_table *limits(void)
 {
@@ -119,55 +120,59 @@ static const limit_table *limits(void)
         if (strcmp(tables[i].isa, gsc_isa()) == 0)
             in_use = &tables[i];
     if (!in_use)
-        bench_die("bench/limits.c has no loops for instruction set \"%s\": add it to ISAS", gsc_isa());
+        bench_die("bench/limits.c has no loops for instruction set \"%s\"", gsc_isa());
     return in_use;
 }
 
-/* Parts that are worth a thread; whole cache lines, but for the last. */
-enum { PART_LEAST = 32768, PARTS_MOST = 64, LINE = 64 };
+/* Elements of a part that is worth waking a thread for; parts are whole cache lines, but for the last. */
+enum { PART_MIN = 32768, PARTS_MAX = 64, LINE = 64 };
 
 static size_t part_size(size_t count)
 {
-    size_t size = count / PARTS_MOST / LINE * LINE;
-    return size < PART_LEAST ? PART_LEAST : size;
+    size_t size = count / PARTS_MAX / LINE * LINE;
+    return size < PART_MIN ? PART_MIN : size;
 }
 
-static size_t part_count(size_t count) { return (count + part_size(count) - 1) / part_size(count); }
+static size_t part_count(size_t count) { return gsc__parts(count, part_size(count)); }
 
-/* The elements of a part; *first: where it begins. */
-static size_t part_of(size_t count, size_t index, size_t *first)
+static gsc__range part_at(size_t count, size_t index) { return gsc__part(count, part_size(count), index); }
+
+/* A part of contiguous elements. */
+static limit_elements elements_at(const limit_elements *all, size_t index)
 {
-    *first = index * part_size(count);
-    return count - *first < part_size(count) ? count - *first : part_size(count);
+    const gsc__range part = part_at(all->count, index);
+    return (limit_elements){.kind = all->kind,
+                            .data = (char *)all->data + part.first * gsc__kind_size(all->kind),
+                            .count = part.end - part.first};
 }
 
 static void multiply_part(void *ctx, size_t index)
 {
-    const limit_elements *elements = ctx;
-    size_t first, n = part_of(elements->count, index, &first);
-    limits()->multiply(elements->kind, (char *)elements->data + first * gsc__kind_size(elements->kind), n, one);
+    const limit_elements part = elements_at(ctx, index);
+    limits()->multiply(part.kind, part.data, part.count, one);
 }
 
 static void read_part(void *ctx, size_t index)
 {
-    const limit_elements *elements = ctx;
-    size_t first, n = part_of(elements->count, index, &first);
-    uint64_t all = limits()->read(elements->kind, (char *)elements->data + first * gsc__kind_size(elements->kind), n);
-    atomic_store_explicit(&sink, all, memory_order_relaxed);
+    const limit_elements part = elements_at(ctx, index);
+    atomic_store_explicit(&sink, limits()->read(part.kind, part.data, part.count), memory_order_relaxed);
 }
 
 static void read_gradients_part(void *ctx, size_t index)
 {
     const limit_arrays *arrays = ctx;
-    size_t first, n = part_of(arrays->count, index, &first);
-    atomic_store_explicit(&sink, limits()->read(GSC_F32, arrays->g + first, n), memory_order_relaxed);
+    const gsc__range part = part_at(arrays->count, index);
+    uint64_t all = limits()->read(GSC_F32, arrays->g + part.first, part.end - part.first);
+    atomic_store_explicit(&sink, all, memory_order_relaxed);
 }
 
 static void adam_part(void *ctx, size_t index)
 {
     const limit_arrays *arrays = ctx;
-    size_t first, n = part_of(arrays->count, index, &first);
-    limits()->adam(arrays->p + first, arrays->g + first, arrays->m + first, arrays->v + first, n, (float)zero);
+    const gsc__range part = part_at(arrays->count, index);
+    const size_t first = part.first;
+    limits()->adam(arrays->p + first, arrays->g + first, arrays->m + first, arrays->v + first, part.end - first,
+                   (float)zero);
 }
 
 /* One part needs no loop. */
