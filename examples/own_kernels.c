@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Own kernels: a program whose gradients the library cannot read (another memory layout, another device) unscales and
- * checks them itself and hands the scaler the verdict. The scaler still decides whether to step and adapts the scale.
+ * checks them itself and tells the scaler what it found. The scaler decides whether to step, and adapts the scale.
  */
 #include <math.h>
 
@@ -65,7 +65,7 @@ int main(void)
 
     expect(iterate(scaler, optimizer, particles, 2), "finite gradients: the step is made");
     expect(particles[0].position == 3 && particles[2].position == 5, "with the true gradients");
-    expect(gsc_scaler_get_scale(scaler) == 131072, "a recorded verdict counts as a clean step");
+    expect(gsc_scaler_get_scale(scaler) == 131072, "a recorded check counts as a clean step");
 
     expect(!iterate(scaler, optimizer, particles, INFINITY), "an overflow: the step is skipped");
     expect(particles[0].position == 3 && particles[2].position == 5, "and nothing has moved");

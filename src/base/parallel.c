@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parallel.c: the thread pool, and the host's own loop in its place.
+/* parallel.c: the thread pool, or the host's parallel-for in its place.
  *
- * One loop at a time has the pool. Workers join an open loop and take indices from a shared counter; the caller takes
- * part, closes the loop when the counter has run out and waits for those who joined, never for one that still sleeps.
- * Between loops a worker spins for some microseconds, then sleeps. */
+ * The pool runs one loop at a time. Workers join an open loop and take indices from a shared counter. The calling
+ * thread does the same, closes the loop when no index is left, and waits for the workers that have joined, not for
+ * those that still sleep. Between loops a worker spins for some microseconds, then sleeps. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <pthread.h>
 #include <sched.h>
@@ -32,13 +32,13 @@ static struct {
     pthread_cond_t opened, left;
     pthread_t threads[MAX_THREADS];
     int workers;  /* started */
-    int limit;    /* of them may join the open loop */
-    int sleeping; /* wait on `opened` */
+    int limit;    /* how many of them may join the open loop */
+    int sleeping; /* how many wait on `opened` */
     bool quit;
     loop *open; /* NULL: closed */
     atomic_int joined;
-    atomic_uint generation; /* counts loops: what a spinning worker watches */
-    atomic_flag taken;      /* some thread's loop has the pool */
+    atomic_uint generation; /* counts loops; a spinning worker waits for a change */
+    atomic_flag taken;      /* the pool runs some thread's loop */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .opened = PTHREAD_COND_INITIALIZER,
           .left = PTHREAD_COND_INITIALIZER,
@@ -64,10 +64,10 @@ static void relax(void)
 
 static void run_indices(loop *open)
 {
-    gsc__fpenv caller = gsc__fpenv_enter();
+    gsc__fpenv callers_env = gsc__fpenv_enter();
     for (size_t i; (i = atomic_fetch_add_explicit(&open->next, 1, memory_order_relaxed)) < open->count;)
         open->task(open->ctx, i);
-    gsc__fpenv_leave(caller);
+    gsc__fpenv_leave(callers_env);
 }
 
 static void wait_for_loop(unsigned seen)
@@ -110,10 +110,10 @@ static void *work(void *argument)
     }
 }
 
-/* With pool.lock held. Fewer threads than wanted is no error: the caller takes part and does what they leave. */
+/* With pool.lock held. Fewer threads than wanted is no error: the calling thread does the rest. */
 static void start_workers(int count)
 {
-    sigset_t all, before; /* the host's signals are the host's threads' */
+    sigset_t all, before; /* workers block all signals, so that the host's threads get them */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool.workers < count && !pool.quit) {
@@ -128,7 +128,7 @@ static void before_fork(void) { pthread_mutex_lock(&pool.lock); }
 
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&pool.lock); }
 
-/* Only the forking thread lives on in the child: the pool starts anew there. */
+/* The child has only the thread that forked, so its pool begins without workers. */
 static void after_fork_in_child(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
@@ -186,7 +186,7 @@ static int thread_count(void)
     int wanted = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
     if (wanted > 0)
         return wanted;
-    static atomic_int cores; /* asked once: a system call costs more than a small loop */
+    static atomic_int cores; /* asked for once, since the system call takes longer than a small loop */
     int known = atomic_load_explicit(&cores, memory_order_relaxed);
     if (known == 0) {
         known = usable_cores();
@@ -197,13 +197,13 @@ static int thread_count(void)
 
 int gsc__parallel_threads(void) { return host_loop.fn ? MAX_THREADS : thread_count(); }
 
-/* A host's loop runs each index on a thread of its own choice, so each sets the environment for itself. */
+/* A host may run each index on any thread, so each enters the environment. */
 static void run_one(void *ctx, size_t index)
 {
-    loop *whole = ctx;
-    gsc__fpenv caller = gsc__fpenv_enter();
-    whole->task(whole->ctx, index);
-    gsc__fpenv_leave(caller);
+    loop *current = ctx;
+    gsc__fpenv callers_env = gsc__fpenv_enter();
+    current->task(current->ctx, index);
+    gsc__fpenv_leave(callers_env);
 }
 
 void gsc_parallel_run(size_t count, gsc_task *task, void *ctx)
@@ -240,7 +240,7 @@ void gsc_set_parallel_for(gsc_parallel_for *fn, void *host)
     host_loop.host = host;
 }
 
-/* So that the library can be unloaded, and leak checkers see no threads at exit. */
+/* For programs that unload the library, and for leak checkers at exit. */
 __attribute__((destructor)) static void stop_workers(void)
 {
     pthread_mutex_lock(&pool.lock);

@@ -44,7 +44,7 @@ static void test_one_bad_element_anywhere_is_found(void **state)
 
 /* The greatest finite values are no overflow; what the division or the narrowing makes infinite is. */
 /* rule 4.5, 7.5, case 74, conformance C */
-static void test_verdict_is_on_the_result(void **state)
+static void test_results_decide_not_inputs(void **state)
 {
     (void)state;
     const double bf16_max = 0x1.fep127, above_one = (double)(1 / 1.003f);
@@ -297,7 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_bad_element_anywhere_is_found),
-        cmocka_unit_test(test_verdict_is_on_the_result),
+        cmocka_unit_test(test_results_decide_not_inputs),
         cmocka_unit_test(test_long_float64_in_every_part),
         cmocka_unit_test(test_padding_and_empty_buffers),
         cmocka_unit_test(test_bfloat16),

@@ -264,8 +264,8 @@ static gsc_status many_step(void *self, const gsc_step_args *args, double *value
     return GSC_OK;
 }
 
-/* All culprits in order, the one listed twice under both indices, absent ones never. */
-static void test_many_culprits(void **state)
+/* Every overflowed gradient is reported, in order; one that is listed twice under both indices. */
+static void test_many_overflowed_gradients(void **state)
 {
     (void)state;
     enum { N = 300, EACH = 3, TWIN = 200 };
@@ -396,7 +396,7 @@ int main(void)
         cmocka_unit_test(test_first_index_is_row_major),
         cmocka_unit_test(test_each_dtype_is_counted),
         cmocka_unit_test(test_a_large_gradient),
-        cmocka_unit_test(test_many_culprits),
+        cmocka_unit_test(test_many_overflowed_gradients),
         cmocka_unit_test(test_recorded_by_the_caller),
         cmocka_unit_test(test_names_that_grow),
         cmocka_unit_test(test_a_name_outlives_its_optimizer),

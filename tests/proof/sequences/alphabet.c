@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* alphabet.c: the variants, and the calls of each. */
 #include <math.h>
 
 #include "alphabet.h"

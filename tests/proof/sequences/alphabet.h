@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* alphabet.h: which calls sequences are made of, and with which options. */
-#ifndef GSC_TESTS_MODEL_ALPHABET_H
-#define GSC_TESTS_MODEL_ALPHABET_H
+#ifndef GSC_TESTS_SEQUENCES_ALPHABET_H
+#define GSC_TESTS_SEQUENCES_ALPHABET_H
 
 #include "sequence.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* enumerate.h: all sequences of a variant, and random ones of all variants mixed. Both end the program with 1 at the
  * first difference between scaler and model. */
-#ifndef GSC_TESTS_MODEL_ENUMERATE_H
-#define GSC_TESTS_MODEL_ENUMERATE_H
+#ifndef GSC_TESTS_SEQUENCES_ENUMERATE_H
+#define GSC_TESTS_SEQUENCES_ENUMERATE_H
 
 #include "alphabet.h"
 

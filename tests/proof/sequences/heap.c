@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* heap.c: malloc, calloc, realloc and free of the proof. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *
  * Blocks start as zeros, freed ones are zeroed and given to the next request of their size, so that different calls
  * that lead to the same state leave the same bytes. */
-#ifndef GSC_TESTS_MODEL_HEAP_H
-#define GSC_TESTS_MODEL_HEAP_H
+#ifndef GSC_TESTS_SEQUENCES_HEAP_H
+#define GSC_TESTS_SEQUENCES_HEAP_H
 
 #include <stddef.h>
 

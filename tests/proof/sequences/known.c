@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* known.c: a hash table that grows, and digests. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* known.h: a table of what has been explored already: from the digest of a state to how many sequences start there. */
-#ifndef GSC_TESTS_MODEL_KNOWN_H
-#define GSC_TESTS_MODEL_KNOWN_H
+#ifndef GSC_TESTS_SEQUENCES_KNOWN_H
+#define GSC_TESTS_SEQUENCES_KNOWN_H
 
 #include <stdbool.h>
 #include <stddef.h>

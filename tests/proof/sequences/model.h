@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.h: the scaler's rules for the order of calls, written a second time and as plainly as possible, for optimizers
  * with one float32 gradient of one element. It shares no code with the scaler. */
-#ifndef GSC_TESTS_MODEL_MODEL_H
-#define GSC_TESTS_MODEL_MODEL_H
+#ifndef GSC_TESTS_SEQUENCES_MODEL_H
+#define GSC_TESTS_SEQUENCES_MODEL_H
 
 #include "sequence.h"
 

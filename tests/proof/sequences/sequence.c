@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* sequence.c: comparing observations, and printing how they differ. */
 #include <stddef.h>
 #include <string.h>
 

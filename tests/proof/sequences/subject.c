@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* subject.c: the scaler and its optimizers, driven through the public functions. */
 #include <math.h>
 #include <stdlib.h>
 

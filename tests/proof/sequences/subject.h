@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* subject.h: the scaler under proof, used through its public functions, and its optimizers. */
-#ifndef GSC_TESTS_MODEL_SUBJECT_H
-#define GSC_TESTS_MODEL_SUBJECT_H
+#ifndef GSC_TESTS_SEQUENCES_SUBJECT_H
+#define GSC_TESTS_SEQUENCES_SUBJECT_H
 
 #include "sequence.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* trial.c: makes each call on the scaler and on the model, and compares. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trial.h: a scaler beside its model. */
-#ifndef GSC_TESTS_MODEL_TRIAL_H
-#define GSC_TESTS_MODEL_TRIAL_H
+#ifndef GSC_TESTS_SEQUENCES_TRIAL_H
+#define GSC_TESTS_SEQUENCES_TRIAL_H
 
 #include "model.h"
 #include "subject.h"
