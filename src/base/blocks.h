@@ -22,8 +22,8 @@ static inline gsc__range gsc__part(size_t count, size_t size, size_t index)
     return (gsc__range){first, left < size ? count : first + size};
 }
 
-/* Of `count` structs, `stride` bytes apart, that hold ascending numbers, the first of them 0: the last one whose number
- * is at most `position`. `numbers` points to the first struct's. */
+/* The index of the last of `count` structs whose number is at most `position`. The structs are `stride` bytes apart and
+ * hold ascending numbers, the first of them 0; `numbers` points to the first one. */
 static inline size_t gsc__find_part(const size_t *numbers, size_t stride, size_t count, size_t position)
 {
     size_t low = 0, high = count;

@@ -11,8 +11,8 @@ typedef struct gsc__dtype_text {
     char text[64];
 } gsc__dtype_text;
 
-/* As frameworks call it: "int32, 1 lane", "float8_e4m3, 1 lane", "float32, 4 lanes", "with code 99 and 8 bits, 1 lane".
- * The codes stand here as numbers because older versions of dlpack.h have names for the first six only. */
+/* In the words of frameworks: "int32, 1 lane", "float8_e4m3, 1 lane", "float32, 4 lanes", "with code 99 and 8 bits, 1
+ * lane". Codes are indices here, since older versions of dlpack.h name only the first six. */
 static inline gsc__dtype_text gsc__describe_dtype(DLDataType dtype)
 {
     static const char *const sized[] = {"int", "uint", "float", "opaque", "bfloat", "complex"};

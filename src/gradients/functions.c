@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/fpenv.h"
+#include "base/try.h"
 #include "gradients/fast_view.h"
 #include "gradients/list.h"
 #include "gradients/norm.h"
@@ -17,20 +18,21 @@ typedef struct list_request {
     bool writes, want_norm;
 } list_request;
 
+/* The list is to be freed in any case. */
 static gsc_status collect(gsc__list *list, DLTensor *const *grads, size_t n, list_request request)
 {
     const gsc__list_rules rules = {.writes = request.writes, .allow_fp16 = true, .api = request.api};
     gsc__list_init(list);
     if (n > 0 && !grads)
         return gsc_fail(GSC_ERR_VALUE, "%s: grads is NULL but n is %zu", request.api, n);
-    gsc_status status = gsc__list_begin(list, n);
-    for (size_t i = 0; i < n && status == GSC_OK; i++)
-        status = gsc__list_add(list, grads[i], i, &rules);
-    return status == GSC_OK ? gsc__list_finish(list, request.want_norm) : status;
+    GSC_TRY(gsc__list_begin(list, n));
+    for (size_t i = 0; i < n; i++)
+        GSC_TRY(gsc__list_add(list, grads[i], i, &rules));
+    return gsc__list_finish(list, request.want_norm);
 }
 
-/* One usual tensor for which no thread is woken: a list would cost as much as a thousand elements. false says nothing.
- */
+/* One tensor, small enough for the calling thread: a list would cost as much as a thousand elements. Returns false if
+ * the tensor needs a list. */
 static bool scan_one(DLTensor *const *grads, size_t n, gsc__kernel *const *kernels, double factor, bool *found_inf)
 {
     gsc__view view;
@@ -71,7 +73,7 @@ static gsc_status check_norm_type(double norm_type, const char *api)
     return gsc_fail(GSC_ERR_VALUE, "%s: norm_type is %g; allowed are numbers above 0 and infinity", api, norm_type);
 }
 
-static double total_norm_of(const gsc__list *list, double norm_type)
+static double norm_of_list(const gsc__list *list, double norm_type)
 {
     gsc__norm_sums sums = {.exponent = gsc__norm_exponent(list, 1.0, norm_type)};
     gsc__norm_sum(list, 1.0, norm_type, &sums, NULL);
@@ -81,15 +83,13 @@ static double total_norm_of(const gsc__list *list, double norm_type)
 static gsc_status take_norm(DLTensor *const *grads, size_t n, double norm_type, double *norm)
 {
     static const char api[] = "gsc_grad_norm";
-    gsc_status status = check_norm_type(norm_type, api);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(check_norm_type(norm_type, api));
     if (!norm)
         return gsc_fail(GSC_ERR_VALUE, "%s: norm is NULL", api);
     gsc__list list;
-    status = collect(&list, grads, n, (list_request){.api = api, .want_norm = true});
+    gsc_status status = collect(&list, grads, n, (list_request){.api = api, .want_norm = true});
     if (status == GSC_OK)
-        *norm = total_norm_of(&list, norm_type);
+        *norm = norm_of_list(&list, norm_type);
     gsc__list_free(&list);
     return status;
 }
@@ -99,13 +99,11 @@ static gsc_status clip_norm(DLTensor *const *grads, size_t n, double max_norm, d
     static const char api[] = "gsc_clip_grad_norm";
     if (!(max_norm >= 0.0))
         return gsc_fail(GSC_ERR_VALUE, "%s: max_norm is %g; allowed are 0, numbers above and infinity", api, max_norm);
-    gsc_status status = check_norm_type(norm_type, api);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(check_norm_type(norm_type, api));
     gsc__list list;
-    status = collect(&list, grads, n, (list_request){.api = api, .writes = true, .want_norm = true});
+    gsc_status status = collect(&list, grads, n, (list_request){.api = api, .writes = true, .want_norm = true});
     if (status == GSC_OK) {
-        double norm = total_norm_of(&list, norm_type);
+        double norm = norm_of_list(&list, norm_type);
         double coefficient = gsc__clip_coefficient(max_norm, norm);
         if (coefficient < 1.0)
             gsc__sweep_multiply(&list, coefficient);
@@ -116,7 +114,7 @@ static gsc_status clip_norm(DLTensor *const *grads, size_t n, double max_norm, d
     return status;
 }
 
-/* Towards zero, so that no element is left above the limit. */
+/* The limit in a kind, rounded towards zero so that no element stays above it. */
 static double rounded_down(gsc__kind kind, double limit)
 {
     float single = (float)limit;
@@ -155,7 +153,7 @@ static gsc_status clip_values(DLTensor *const *grads, size_t n, double limit)
     return status;
 }
 
-/* The public functions: the above in the library's floating-point environment, the checks of numbers included. */
+/* The public functions enter the floating-point environment first: the checks above compare numbers too. */
 
 gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
 {

@@ -56,20 +56,20 @@ static void flip_negative_strides(gsc__layout *layout)
     }
 }
 
-/* Zero strides sort as the greatest, so that rows are as long as they can be. */
+/* Zero strides count as the greatest, which makes rows as long as possible. */
 static bool strides_ascend(int64_t inner, int64_t outer) { return (uint64_t)inner - 1 <= (uint64_t)outer - 1; }
 
 static void sort_by_stride(gsc__layout *layout)
 {
     for (int d = 1; d < layout->ndim; d++) {
         int64_t shape = layout->shape[d], stride = layout->stride[d];
-        int place = d;
-        for (; place > 0 && !strides_ascend(layout->stride[place - 1], stride); place--) {
-            layout->shape[place] = layout->shape[place - 1];
-            layout->stride[place] = layout->stride[place - 1];
+        int slot = d;
+        for (; slot > 0 && !strides_ascend(layout->stride[slot - 1], stride); slot--) {
+            layout->shape[slot] = layout->shape[slot - 1];
+            layout->stride[slot] = layout->stride[slot - 1];
         }
-        layout->shape[place] = shape;
-        layout->stride[place] = stride;
+        layout->shape[slot] = shape;
+        layout->stride[slot] = stride;
     }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* norm.c: norms over all elements of a list, in double.
  *
- * p = 1 and 2: a kernel sums each block in 16 fixed lanes, and a fixed tree adds the blocks up. Blocks of extreme
- * magnitudes are summed with a prescale into a bin of their own, so that no second pass is needed. p infinite: the
- * check's maximum. Other p: libm's pow on numbers scaled to about 1. */
+ * p = 1 and 2: a kernel sums each block in 16 fixed lanes, and a fixed tree adds the blocks up. Tiny and huge blocks
+ * are prescaled and summed in bins of their own, which saves a second pass. p infinite: the check's maximum. Other p:
+ * libm's pow on numbers scaled to about 1. */
 #include "gradients/norm.h"
 
 #include <limits.h>
@@ -46,20 +46,20 @@ static double sum_block(const power_sweep *all, const gsc__view *view, const gsc
     return sum;
 }
 
-static void sum_part(void *ctx, const gsc__view *view, size_t from, size_t to)
+static void sum_blocks(void *ctx, const gsc__view *view, size_t first, size_t end)
 {
     const power_sweep *all = ctx;
     gsc__layout layout;
     gsc__layout_collapse(view->tensor, view->kind, &layout);
-    for (; from < to; from += GSC_GRADIENT_BLOCK)
-        all->partials[view->first_block + from / GSC_GRADIENT_BLOCK] =
-            (gsc__partial){.sums = {sum_block(all, view, &layout, from), 0.0, 0.0}};
+    for (; first < end; first += GSC_GRADIENT_BLOCK)
+        all->partials[view->first_block + first / GSC_GRADIENT_BLOCK] =
+            (gsc__partial){.sums = {sum_block(all, view, &layout, first), 0.0, 0.0}};
 }
 
 static void sum_task(void *ctx, size_t index)
 {
     power_sweep *all = ctx;
-    gsc__list_visit(all->list, index, all->elements_per_task, sum_part, all);
+    gsc__list_visit(all->list, index, all->elements_per_task, sum_blocks, all);
 }
 
 static gsc__check_result sweep_powers(const gsc__list *list, double r, const gsc__norm_sums *sums)
@@ -91,8 +91,8 @@ int gsc__norm_exponent(const gsc__list *list, double r, double p)
     int exponent = INT_MIN / 2;
     if (max_abs > 0.0 && isfinite(max_abs)) {
         (void)frexp(max_abs, &exponent);
-        /* Powers below 1 of anything round to 1 when they are small enough: the unit is then the norm, and has to be
-         * no more than the largest element, to which it is raised. */
+        /* Tiny powers of any number round to 1. The norm is then the unit, 2^exponent, which must not exceed the
+         * largest element; gsc__norm_from_sums raises it to that. */
         exponent -= p < 1.0;
     }
     return exponent;
@@ -116,7 +116,7 @@ void gsc__norm_sum(const gsc__list *list, double r, double p, gsc__norm_sums *su
         *result = found;
 }
 
-/* sqrt of the three bins together: the greatest that is not empty says in which scale. */
+/* sqrt of the three bins together, in the scale of the greatest bin that is not empty. */
 static double euclidean(const double bins[3])
 {
     if (!(bins[2] == 0.0))
@@ -137,7 +137,7 @@ static double norm_of(const gsc__norm_sums *sums)
     if (sums->p == 2.0)
         return euclidean(bins);
     double norm = ldexp(pow(bins[0], 1.0 / sums->p), sums->exponent);
-    /* No norm is smaller than the largest element; powers beyond about 1000 underflow where the norm hardly differs. */
+    /* A norm is at least the largest element. Powers beyond about 1000 underflow, where the two hardly differ. */
     return norm < sums->max_abs ? sums->max_abs : norm;
 }
 

@@ -5,16 +5,15 @@
 #ifndef GSC_GRADIENTS_NORM_H
 #define GSC_GRADIENTS_NORM_H
 
-#include "gradients/list.h"
 #include "gradients/sweep.h"
 
-/* Sums behind a norm. They add up over ranks: reduce `sums` with allreduce_sum (p finite) or max_abs with allreduce_max
- * (p infinite), then ask for the norm. */
+/* What a norm is computed from. Over ranks: reduce `sums` with allreduce_sum (p finite) or max_abs with allreduce_max
+ * (p infinite), then call gsc__norm_from_sums. */
 typedef struct gsc__norm_sums {
     double p;
-    double sums[3]; /* p = 1, 2: of ordinary, tiny and huge blocks, the latter two prescaled by a power of two so that
-                       nothing over- or underflows; other finite p: sums[0] of (|x| * 2^-exponent)^p */
-    int exponent;   /* finite p other than 1 and 2: set by the caller before the sweep (gsc__norm_exponent) */
+    double sums[3]; /* p = 1, 2: over ordinary, tiny and huge blocks, the latter two prescaled by a power of two so that
+                       nothing over- or underflows; other finite p: sums[0] is the sum of (|x| * 2^-exponent)^p */
+    int exponent;   /* finite p other than 1 and 2: gsc__norm_exponent's, set by the caller before gsc__norm_sum */
     double max_abs; /* p infinite */
 } gsc__norm_sums;
 

@@ -16,7 +16,8 @@ size_t gsc__task_split(size_t elements, size_t *elements_per_task)
     if (elements < GSC_PARALLEL_MIN)
         return 1;
     size_t threads = (size_t)gsc__parallel_threads(), tasks = elements / GSC_TASK_MIN;
-    size_t most = elements / LONG_TASK < threads * TASKS_PER_THREAD ? elements / LONG_TASK : threads * TASKS_PER_THREAD;
+    size_t most = threads * TASKS_PER_THREAD, long_tasks = elements / LONG_TASK;
+    most = long_tasks < most ? long_tasks : most;
     most = most < threads ? threads : most;
     most = most < MOST_TASKS ? most : MOST_TASKS;
     tasks = threads == 1 ? 1 : tasks > most ? most : tasks;

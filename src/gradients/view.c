@@ -9,13 +9,14 @@
 
 #include "base/dtype_text.h"
 #include "base/message.h"
+#include "base/try.h"
 #include "gradients/layout.h"
 #include "gradients/overlap.h"
 
 /* No tensor spans more bytes, and sums of a few spans do not overflow. */
 #define MAX_SPAN (INT64_MAX / 8)
 
-enum { PLACE_SIZE = 256 };
+enum { SUBJECT_SIZE = 256 };
 
 const char *gsc__message_subject_text(const gsc__message_subject *subject, char *text, size_t size)
 {
@@ -31,11 +32,11 @@ const char *gsc__message_subject_text(const gsc__message_subject *subject, char 
     return text;
 }
 
-/* Fails with the subject in front of the message. Out of the way of what succeeds. */
+/* Fails with the subject in front of the message. cold: laid out apart from the code of valid tensors. */
 __attribute__((cold, noinline)) GSC_PRINTF(3, 4) static gsc_status
     refuse(const gsc__message_subject *subject, gsc_status status, const char *format, ...)
 {
-    char where[PLACE_SIZE], text[GSC_MESSAGE_SIZE];
+    char where[SUBJECT_SIZE], text[GSC_MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -64,7 +65,7 @@ static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, co
     return GSC_OK;
 }
 
-/* Counts the elements; 0 where a size is 0, whatever the others are. */
+/* *count becomes the number of elements: 0 if a size is 0, however large the others are. */
 static gsc_status check_shape(const DLTensor *tensor, const gsc__message_subject *subject, size_t element_size,
                               size_t *count)
 {
@@ -121,7 +122,7 @@ static bool is_compact(const DLTensor *tensor)
     return true;
 }
 
-/* Elements lie within MAX_SPAN bytes on either side of the first, and inside the address space. */
+/* Whether all elements lie within MAX_SPAN bytes on either side of the first, and inside the address space. */
 static bool span_fits(const DLTensor *tensor, const char *start, size_t element_size)
 {
     int64_t below = 0, above = 0;
@@ -136,7 +137,7 @@ static bool span_fits(const DLTensor *tensor, const char *start, size_t element_
            (uintptr_t)above * element_size < UINTPTR_MAX - (uintptr_t)start - element_size;
 }
 
-/* Apart, so that compact tensors do not pay for its stack. */
+/* noinline: compact tensors would pay for its large stack frame. */
 __attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor, const gsc__view_rules *rules,
                                                           const gsc__message_subject *subject, gsc__view *view)
 {
@@ -161,9 +162,7 @@ __attribute__((noinline)) static gsc_status check_strides(const DLTensor *tensor
 gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules, const gsc__message_subject *subject,
                            gsc__view *out)
 {
-    gsc_status status = check_dtype(tensor->dtype, rules, subject, &out->kind);
-    if (status != GSC_OK)
-        return status;
+    GSC_TRY(check_dtype(tensor->dtype, rules, subject, &out->kind));
     if (tensor->device.device_type != kDLCPU) {
         return refuse(subject, GSC_ERR_DEVICE, "is on device type %d; served is the CPU (type %d)",
                       (int)tensor->device.device_type, (int)kDLCPU);
@@ -172,10 +171,9 @@ gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules,
     out->tensor = tensor;
     out->start = NULL;
     out->dense = true;
-    status = check_shape(tensor, subject, element_size, &out->count);
-    if (status == GSC_OK && out->count > 0)
-        status = check_data(tensor, subject, element_size, out->count, &out->start);
-    if (status == GSC_OK && out->count > 0 && !is_compact(tensor))
-        status = check_strides(tensor, rules, subject, out);
-    return status;
+    GSC_TRY(check_shape(tensor, subject, element_size, &out->count));
+    if (out->count == 0)
+        return GSC_OK;
+    GSC_TRY(check_data(tensor, subject, element_size, out->count, &out->start));
+    return is_compact(tensor) ? GSC_OK : check_strides(tensor, rules, subject, out);
 }
