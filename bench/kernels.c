@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each kernel of src/kernels/kernels.h on one thread, beside the loop that does the least to the same elements. */
+/* kernels.c: each kernel of src/kernels/kernels.h on one thread, beside the loop that does the least to the same
+ * elements. */
 #include "kernels/kernels.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 typedef struct kernel_call {
     gsc__kernel *kernel;
     gsc__run *runs;
-    gsc__partial *partials; /* NULL: the kernel gives none */
+    gsc__partial *partials; /* NULL: the kernel has none */
     size_t n_runs;
 } kernel_call;
 
@@ -25,7 +26,8 @@ static void call_kernel(void *ctx)
     call->kernel(call->runs, call->n_runs, 1.0, call->partials);
 }
 
-/* A block a run where there is a partial result a run, as sweeps do; else all elements in one. */
+/* Runs of one block if the kernel has a partial result for each run, as sweeps call it; else one run of all elements.
+ */
 static void cut_into_runs(kernel_call *call, const limit_elements *elements, bool has_partials)
 {
     size_t step = has_partials ? GSC_GRADIENT_BLOCK : elements->count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.h: what the machine can do: the least that has to happen to elements in memory, in plain C for the instruction
- * set that the library uses. They share no code with its kernels, and leave the elements as they are. */
+/* limits.h: the limits of the machine: loops that do the least that has to happen to elements in memory, in plain C for
+ * the instruction set that the library uses. They share no code with its kernels and leave the elements as they are. */
 #ifndef GSC_BENCH_LIMITS_H
 #define GSC_BENCH_LIMITS_H
 
@@ -18,7 +18,7 @@ typedef struct limit_elements {
 bench_work limit_multiply(limit_elements *elements);
 /* Takes the bitwise or of all elements. */
 bench_work limit_read(limit_elements *elements);
-/* The latter, then the former: what has to be known before anything is written. */
+/* Reads all elements, then multiplies: the least where a result over all elements decides what is written. */
 bench_work limit_read_multiply(limit_elements *elements);
 
 /* The memory traffic of clipping and Adam: reads g; then reads p, g, m, v and writes p, m, v. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dispatch.c: which instruction set's kernels run. */
+/* dispatch.c: chooses the kernels of the best instruction set, or of the one that GSC_ISA names. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,23 +9,22 @@
 #include "gradscaler/status.h"
 #include "kernels/kernels.h"
 
-/* Best first. */
-static const struct {
+typedef struct candidate {
     const gsc__kernel_table *table;
     bool (*present)(void);
-} known[] = {
-#define KNOWN(isa) {&gsc__kernels_##isa, gsc__has_##isa},
-    GSC_ISAS(KNOWN)
-#undef KNOWN
-};
+} candidate;
+
+/* Best first. */
+#define CANDIDATE(isa) {&gsc__kernels_##isa, gsc__has_##isa},
+static const candidate candidates[] = {GSC_ISAS(CANDIDATE)};
 
 static _Atomic(const gsc__kernel_table *) in_use;
 
 const gsc__kernel_table *gsc__kernels_present(size_t index)
 {
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (known[i].present() && index-- == 0)
-            return known[i].table;
+    for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++)
+        if (candidates[i].present() && index-- == 0)
+            return candidates[i].table;
     return NULL;
 }
 
@@ -51,11 +50,11 @@ const gsc__kernel_table *gsc__kernels(void)
     const gsc__kernel_table *table = atomic_load_explicit(&in_use, memory_order_acquire);
     if (table)
         return table;
-    const char *asked = getenv("GSC_ISA");
-    const gsc__kernel_table *choice = asked ? find_present(asked) : NULL;
+    const char *requested = getenv("GSC_ISA");
+    const gsc__kernel_table *choice = requested ? find_present(requested) : NULL;
     if (!choice)
         choice = gsc__kernels_present(0);
-    /* Of several threads that get here at once, the first one's choice holds. */
+    /* If several threads get here at once, the choice of the first one holds for all. */
     return atomic_compare_exchange_strong(&in_use, &table, choice) ? choice : table;
 }
 

@@ -14,30 +14,30 @@
 #include "base/dtype_kind.h"
 #include "base/isa.h"
 
-/* Elements that lie one after the other. Thousands of small tensors cost one call. */
+/* Contiguous elements. A kernel takes many runs, so that thousands of small tensors cost one call. */
 typedef struct gsc__run {
     void *data;
     size_t count;
 } gsc__run;
 
-/* What the norm and count kernels fill in for each run. */
+/* One run's result of a norm or count kernel. */
 typedef union gsc__partial {
-    double sums[3]; /* norm1, norm2: of |y|^p where max |y| is ordinary, tiny (y prescaled by 2^GSC_PRESCALE) or huge
-                       (by 2^-GSC_PRESCALE); the other two are 0 */
+    double sums[3]; /* norm1, norm2: the sum of |y|^p, in [0] if max |y| is ordinary, in [1] if it is tiny (y prescaled
+                       by 2^GSC_PRESCALE), in [2] if it is huge (by 2^-GSC_PRESCALE); the other two are 0 */
     struct {
         uint64_t infs, nans;
-        uint64_t first; /* of either, within the run; its length without any */
+        uint64_t first; /* index in the run of the first of either; the length of the run if there is none */
     } counts;
 } gsc__partial;
 
 /* Squares of magnitudes in [2^-GSC_SAFE, 2^GSC_SAFE] neither over- nor underflow, nor do sums of 2^63 of them. */
 enum { GSC_SAFE = 480, GSC_PRESCALE = 600 };
 
-/* Returns the largest magnitude among the results as the bits of the element type: found_inf, infinity against NaN, and
- * max |g| in one number (clamp and count return 0). partials: one per run (norm1, norm2, count), else NULL. */
+/* Returns the largest magnitude among the results as the bits of the element type, which tells found_inf, infinity from
+ * NaN, and max |g|. clamp and count return 0. partials: one per run, or NULL for kernels that have none. */
 typedef uint64_t gsc__kernel(const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials);
 
-/* What a kernel fills in for each run. */
+/* Which member of its partials a kernel fills in. */
 typedef enum gsc__partials { GSC_NO_PARTIALS, GSC_SUMS, GSC_COUNTS } gsc__partials;
 
 /* Each operation, once: X(operation, whether it stores to the elements, its partials). y = x * factor, as
@@ -94,12 +94,12 @@ typedef struct gsc__kernel_table {
 GSC_ISAS(GSC_DECLARE_TABLE)
 #undef GSC_DECLARE_TABLE
 
-/* The table in use: chosen at the first call. */
+/* The table in use, chosen at the first call. */
 const gsc__kernel_table *gsc__kernels(void);
-/* Of those that this processor has, the index-th, best first; NULL past the last one. */
+/* The index-th table that this processor can run, best first; NULL past the last one. */
 const gsc__kernel_table *gsc__kernels_present(size_t index);
-/* Makes a present one the table in use (for tests and benchmarks); false: unknown or absent, nothing changes. Not while
- * a loop runs. */
+/* For tests and benchmarks: makes the table of this name the one in use. Returns false and changes nothing if the name
+ * is unknown or the processor cannot run it. Must not be called while a kernel runs. */
 bool gsc__kernels_select(const char *isa);
 
 #endif

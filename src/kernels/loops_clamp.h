@@ -12,31 +12,31 @@ typedef uint64_t __attribute__((may_alias)) bits64;
 
 INLINE void clamp_f64(bits64 *x, size_t n, double limit)
 {
-    const int64_t most = magnitude_f64(limit), infinity = (int64_t)gsc__kind_infinity(GSC_F64);
+    const int64_t bound = magnitude_f64(limit), infinity = (int64_t)gsc__kind_infinity(GSC_F64);
     for (size_t i = 0; i < n; i++) {
         int64_t magnitude = (int64_t)(x[i] & INT64_MAX);
-        uint64_t clamped = (x[i] ^ (uint64_t)magnitude) | (uint64_t)most;
-        x[i] = magnitude > most && magnitude <= infinity ? clamped : x[i];
+        uint64_t clamped = (x[i] ^ (uint64_t)magnitude) | (uint64_t)bound;
+        x[i] = magnitude > bound && magnitude <= infinity ? clamped : x[i];
     }
 }
 
 INLINE void clamp_f32(bits32 *x, size_t n, float limit)
 {
-    const int32_t most = magnitude_f32(limit), infinity = (int32_t)gsc__kind_infinity(GSC_F32);
+    const int32_t bound = magnitude_f32(limit), infinity = (int32_t)gsc__kind_infinity(GSC_F32);
     for (size_t i = 0; i < n; i++) {
         int32_t magnitude = (int32_t)(x[i] & INT32_MAX);
-        uint32_t clamped = (x[i] ^ (uint32_t)magnitude) | (uint32_t)most;
-        x[i] = magnitude > most && magnitude <= infinity ? clamped : x[i];
+        uint32_t clamped = (x[i] ^ (uint32_t)magnitude) | (uint32_t)bound;
+        x[i] = magnitude > bound && magnitude <= infinity ? clamped : x[i];
     }
 }
 
 INLINE void clamp_half(uint16_t *x, size_t n, uint16_t limit, int16_t infinity)
 {
-    const int16_t most = (int16_t)(limit & INT16_MAX);
+    const int16_t bound = (int16_t)(limit & INT16_MAX);
     for (size_t i = 0; i < n; i++) {
         int16_t magnitude = (int16_t)(x[i] & INT16_MAX);
-        uint16_t clamped = (uint16_t)((x[i] ^ magnitude) | most);
-        x[i] = magnitude > most && magnitude <= infinity ? clamped : x[i];
+        uint16_t clamped = (uint16_t)((x[i] ^ magnitude) | bound);
+        x[i] = magnitude > bound && magnitude <= infinity ? clamped : x[i];
     }
 }
 

@@ -9,20 +9,20 @@
 #include "kernels/loops_bits.h"
 #include "kernels/loops_f16.h"
 
-/* A product of at least `least` is infinite once it is rounded to the element type. `rest` is the number of elements
- * from the first that is not finite to the end, 0 if all are finite: as a maximum, because maxima vectorise. */
-INLINE void count_words(gsc__kind kind, const void *x, int32_t n, float r, int32_t least, gsc__partial *out)
+/* `limit`: the least magnitude that is infinite once it is rounded to the element type. `rest`: the number of elements
+ * from the first one that is not finite to the end, 0 if all are finite; being a maximum, it vectorises. */
+INLINE void count_words(gsc__kind kind, const void *x, int32_t n, float r, int32_t limit, gsc__partial *out)
 {
-    int32_t bad = 0, nans = 0, rest = 0;
+    int32_t nonfinite = 0, nans = 0, rest = 0;
     for (int32_t left = n; left > 0; left--) {
         int32_t i = n - left;
         float value = kind == GSC_BF16 ? gsc__bf16_to_f32(((const uint16_t *)x)[i]) : ((const float *)x)[i];
-        int32_t y = magnitude_f32(value * r), is_bad = -(y >= least), here = is_bad & left;
-        bad -= is_bad;
+        int32_t y = magnitude_f32(value * r), mask = -(y >= limit), rest_here = mask & left;
+        nonfinite -= mask;
         nans += y > 0x7f800000;
-        rest = here > rest ? here : rest;
+        rest = rest_here > rest ? rest_here : rest;
     }
-    out->counts.infs = (uint64_t)(bad - nans);
+    out->counts.infs = (uint64_t)(nonfinite - nans);
     out->counts.nans = (uint64_t)nans;
     out->counts.first = (uint64_t)(n - rest);
 }
@@ -30,14 +30,14 @@ INLINE void count_words(gsc__kind kind, const void *x, int32_t n, float r, int32
 INLINE void count_f64(const double *x, int64_t n, double r, gsc__partial *out)
 {
     const int64_t infinity = (int64_t)gsc__kind_infinity(GSC_F64);
-    int64_t bad = 0, nans = 0, rest = 0;
+    int64_t nonfinite = 0, nans = 0, rest = 0;
     for (int64_t left = n; left > 0; left--) {
-        int64_t y = magnitude_f64(x[n - left] * r), is_bad = -(int64_t)(y >= infinity), here = is_bad & left;
-        bad -= is_bad;
+        int64_t y = magnitude_f64(x[n - left] * r), mask = -(int64_t)(y >= infinity), rest_here = mask & left;
+        nonfinite -= mask;
         nans += y > infinity;
-        rest = here > rest ? here : rest;
+        rest = rest_here > rest ? rest_here : rest;
     }
-    out->counts.infs = (uint64_t)(bad - nans);
+    out->counts.infs = (uint64_t)(nonfinite - nans);
     out->counts.nans = (uint64_t)nans;
     out->counts.first = (uint64_t)(n - rest);
 }

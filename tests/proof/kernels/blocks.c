@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* blocks.c: one block of elements through every kernel of every instruction set. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,12 +11,12 @@
 enum {
     GUARD = 64,
     GUARD_BYTE = 0x5a,
-    SHORT_RUN = 31, /* is all tail where loops are unrolled, and ends in the middle of everything */
+    SHORT_RUN = 31, /* shorter than a step of an unrolled loop, and a multiple of no vector */
     MOST_RUNS = PROVE_BLOCK / SHORT_RUN + 1
 };
 
-/* A block, a scale, and what the reference says of them. The kernels see the block as runs of run_length elements and a
- * shorter last one. */
+/* A block, a scale, and the reference's results. The kernels get the block as runs of run_length elements, the last of
+ * which is shorter. */
 typedef struct truth {
     const domain *from;
     uint64_t block;
@@ -35,7 +36,7 @@ struct block_room {
     _Alignas(64) unsigned char guarded[GUARD + PROVE_BYTES + GUARD];
 };
 
-/* What a kernel leaves in the elements, returns, and says of the runs. */
+/* What a kernel has to leave in the elements, return, and fill in for each run. */
 typedef struct outcome {
     const unsigned char *elements;
     double factor;
@@ -46,7 +47,7 @@ typedef struct outcome {
 
 static outcome outcome_of_unscale(const truth *t) { return (outcome){t->products, t->r, t->max, NULL, false}; }
 static outcome outcome_of_check(const truth *t) { return (outcome){t->x, t->r, t->max, NULL, false}; }
-/* Of float64 the upper half. */
+/* The upper half of a float64 maximum. */
 static uint64_t upper(const truth *t, uint64_t max) { return t->from->kind == GSC_F64 ? max >> 32 << 32 : max; }
 static outcome outcome_of_check_raw(const truth *t)
 {
@@ -89,7 +90,7 @@ static size_t length_of(const truth *t, size_t run)
     return left < t->run_length ? left : t->run_length;
 }
 
-static void tell_elements(truth *t)
+static void set_elements(truth *t)
 {
     ref_type type = prove_type(t->from);
     ref_products(type, t->x, PROVE_BLOCK, t->r, t->products);
@@ -107,7 +108,7 @@ static size_t first_not_finite(ref_type type, const unsigned char *products, siz
     return i;
 }
 
-static void tell_partials(truth *t, size_t run_length, bool with_norms, double *magnitudes)
+static void set_partials(truth *t, size_t run_length, bool with_norms, double *magnitudes)
 {
     ref_type type = prove_type(t->from);
     t->run_length = run_length;
@@ -128,7 +129,7 @@ static void tell_partials(truth *t, size_t run_length, bool with_norms, double *
     }
 }
 
-/* Which NaN a sum is depends on the order of its terms, and no result shows it. */
+/* The bits of a NaN sum depend on the order of its terms and have no meaning: all NaNs are the same. */
 static uint64_t sum_bits(double sum)
 {
     uint64_t bits;
@@ -263,7 +264,7 @@ static void prove_kernels(block_room *room, bool with_norms, digests *sums)
     }
 }
 
-/* A block's maximum says little of its elements but one. */
+/* Each element by itself: the maximum of a block depends on one of its elements only. */
 static void prove_alone(block_room *room)
 {
     const truth *t = &room->truth;
@@ -292,11 +293,11 @@ void prove_block(block_room *room, const selection *what, uint64_t index, digest
         t->r = ref_reciprocal(t->scale);
         t->limit = prove_limit(prove_type(d), scale);
         bool one_of_few = scale < d->n_few_scales;
-        tell_elements(t);
-        tell_partials(t, PROVE_BLOCK, one_of_few, room->magnitudes);
+        set_elements(t);
+        set_partials(t, PROVE_BLOCK, one_of_few, room->magnitudes);
         prove_kernels(room, one_of_few, sums);
         if (one_of_few) {
-            tell_partials(t, SHORT_RUN, true, room->magnitudes);
+            set_partials(t, SHORT_RUN, true, room->magnitudes);
             prove_kernels(room, true, sums);
         }
         if (d->each_alone)

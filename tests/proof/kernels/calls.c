@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* calls.c: many blocks as one tensor through the public functions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "gradscaler/gradients.h"
 #include "prove.h"
 
-/* Blocks of a tensor: enough for several tasks, few enough for the second cache. */
+/* Blocks of a tensor: enough for several tasks, few enough for the second-level cache. */
 enum { TENSOR_BLOCKS = 64, TENSOR_BYTES = TENSOR_BLOCKS * PROVE_BYTES };
 
 typedef struct tensor_room {
@@ -61,8 +62,9 @@ static void compare(const tensor_room *room, const char *where, const unsigned c
                        ref_get(type, room->x, i), ref_get(type, room->found, i), ref_get(type, expected, i));
 }
 
-/* The status and the verdict of a call. */
-static void judge(const tensor_room *room, const char *where, gsc_status status, bool found_inf, const bool *expected)
+/* The status and found_inf of a call. */
+static void check_result(const tensor_room *room, const char *where, gsc_status status, bool found_inf,
+                         const bool *expected)
 {
     if (status != GSC_OK)
         prove_fail("%s: %s: %s", where, gsc_status_name(status), gsc_last_error());
@@ -83,12 +85,12 @@ static void call(tensor_room *room, const char *isa, int threads)
     memcpy(room->found, room->x, room->blocks * block_bytes(d));
     snprintf(where, sizeof where, "gsc_check_grads of %s on %s, %d threads", d->dtype, isa, threads);
     gsc_status status = gsc_check_grads(grads, 1, &found_inf);
-    judge(room, where, status, found_inf, room->x_inf);
+    check_result(room, where, status, found_inf, room->x_inf);
     compare(room, where, room->x);
     snprintf(where, sizeof where, "gsc_unscale_grads of %s on %s, %d threads, scale %a", d->dtype, isa, threads,
              room->scale);
     status = gsc_unscale_grads(grads, 1, room->scale, &found_inf);
-    judge(room, where, status, found_inf, room->products_inf);
+    check_result(room, where, status, found_inf, room->products_inf);
     compare(room, where, room->products);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* domains.c: the elements and scales that are enumerated. */
 #include <float.h>
 #include <math.h>
 
@@ -64,7 +65,7 @@ static void fill_edges(uint64_t block, void *x)
     }
 }
 
-/* The index-th number of splitmix64. */
+/* The index-th output of splitmix64. */
 static uint64_t random_bits(uint64_t index)
 {
     uint64_t z = (index + 1) * 0x9e3779b97f4a7c15ULL;
@@ -73,7 +74,7 @@ static uint64_t random_bits(uint64_t index)
     return z ^ z >> 31;
 }
 
-/* Every other block has exponents within 64 of each other: its norms are finite, and of every magnitude. */
+/* In every other block the exponents are within 64 of each other, so that its norms are finite. */
 static void fill_random(uint64_t block, void *x)
 {
     uint64_t lowest = random_bits(~block) % (2046 - 64);

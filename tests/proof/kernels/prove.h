@@ -22,18 +22,18 @@ typedef struct domain {
     uint64_t blocks; /* of PROVE_BLOCK elements */
     void (*fill)(uint64_t block, void *x);
     size_t n_scales;                                   /* for the kernels on whole blocks */
-    size_t n_few_scales;                               /* of them: for norms, short runs and the public functions */
+    size_t n_few_scales;                               /* the first of them: for norms, short runs, public functions */
     bool each_alone;                                   /* check on each element alone, too */
-    unsigned sample_block_stride, sample_scale_stride; /* a sample is every so manieth */
+    unsigned sample_block_stride, sample_scale_stride; /* a sample takes every n-th block and scale */
 } domain;
 
 enum { DOMAINS = 5 };
 extern const domain prove_domains[DOMAINS];
 
-/* What of a domain is proven: all of it, or a sample. */
+/* The blocks of a domain that are proven: all of them, or a sample. */
 typedef struct selection {
     const domain *from;
-    uint64_t blocks, block_stride; /* so many of them, so far apart */
+    uint64_t blocks, block_stride; /* how many, and the distance from one to the next */
     size_t scale_stride;
 } selection;
 
@@ -43,16 +43,16 @@ static inline ref_type prove_type(const domain *d) { return (ref_type)d->kind; }
 /* The index-th scale: 3, 1 and six more; then, where a domain has more than these eight, the powers of two from 2^-126.
  */
 double prove_scale(size_t index);
-/* Which clamping limit goes with a domain's index-th scale: the bits of 0, of infinity and of what lies between. */
+/* The bits of the clamping limit for a domain's index-th scale: 0, infinity, and numbers between them. */
 uint64_t prove_limit(ref_type type, size_t index);
 
-/* The instruction sets of this processor, NULL after the last: asked for once, since asking takes longer than a block.
- */
+/* The tables that this processor can run, NULL after the last. Found once, because finding them takes longer than
+ * proving a block. */
 enum { PROVE_TABLES = 8 };
 extern const gsc__kernel_table *prove_tables[PROVE_TABLES];
 void prove_find_tables(void);
 
-/* For each kernel the sum over blocks of a hash of what it has to give: the order of the blocks does not matter. */
+/* For each kernel, the sum over blocks of a hash of its expected results. The order of blocks does not matter. */
 typedef struct digests {
     uint64_t sums[GSC_OPS][GSC_KINDS];
 } digests;
@@ -68,11 +68,11 @@ void prove_room_free(block_room *room);
  * number of blocks done, once per scale. */
 void prove_calls(const selection *what, int threads, void (*progress)(uint64_t blocks));
 
-/* task(ctx, index) for each index once, on so many threads. */
+/* Calls task(ctx, index) for each index below count, on this many threads. */
 typedef void prove_task(void *ctx, uint64_t index);
 void prove_run(int threads, uint64_t count, prove_task *task, void *ctx);
 
-/* Says what is different on stderr and ends the program with status 1. */
+/* Prints what is different to stderr and ends the program with status 1. */
 _Noreturn void prove_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

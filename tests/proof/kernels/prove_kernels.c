@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proves by exhaustion that the kernels give what docs/numbers.md says: see docs/verification.md. */
+/* prove_kernels.c: proves by exhaustion that the kernels give what docs/numbers.md says: see docs/verification.md. */
 /* proof_kernels_sample shows: section 5.5 */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, isatty, sysconf */
 #include <errno.h>
@@ -83,7 +83,7 @@ static void begin_progress(const char *what, uint64_t count)
     progress.count = count;
 }
 
-/* Whoever completes another per cent tells. */
+/* The thread that completes another per cent prints it. */
 static void advance(uint64_t steps)
 {
     uint64_t done = atomic_fetch_add(&progress.done, steps) + steps, percent = 100 * done / progress.count;

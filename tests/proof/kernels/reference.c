@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* reference.c: the results that kernels must give, computed with integers. */
 #include "reference.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* threads.c: this program's own threads, because those of the library are under test. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
