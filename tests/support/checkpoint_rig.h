@@ -40,7 +40,7 @@ static inline void rig_create(run_rig *rig, const rule_case *rule, size_t seed)
         rig->params[k] = new_param(k == PARAMS - 1 ? GSC_FLOAT64 : GSC_FLOAT32, rig_sizes[k], rig_names[k]);
         add_grad(rig->params[k]);
         for (size_t i = 0; i < rig_sizes[k]; i++)
-            set(gsc_tensor_data(rig->params[k]), i, sample(seed, k, i));
+            element_set(gsc_tensor_data(rig->params[k]), i, sample(seed, k, i));
         rig->tensors[k] = (gsc_named_tensor){rig_names[k], gsc_tensor_data(rig->params[k])};
     }
     gsc_param_group group = rule->group;
@@ -75,9 +75,9 @@ static inline void rig_step(run_rig *rig, size_t step, bool overflow)
 {
     for (size_t k = 0; k < PARAMS; k++)
         for (size_t i = 0; i < rig_sizes[k]; i++)
-            set(gsc_tensor_grad(rig->params[k]), i, sample(step, k, i) * gsc_scaler_get_scale(rig->scaler));
+            element_set(gsc_tensor_grad(rig->params[k]), i, sample(step, k, i) * gsc_scaler_get_scale(rig->scaler));
     if (overflow)
-        set(gsc_tensor_grad(rig->params[1]), 0, (double)INFINITY);
+        element_set(gsc_tensor_grad(rig->params[1]), 0, (double)INFINITY);
     const gsc_optimizer *optimizer = gsc_optim_optimizer(rig->optim);
     gsc_step_result result;
     assert_ok(gsc_scaler_step(rig->scaler, optimizer, NULL, &result));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "asserts.h"
+#include "elements.h"
 #include "gradscaler/train.h"
 
 static inline gsc_tensor *new_param(DLDataType dtype, size_t count, const char *name)
@@ -18,19 +19,6 @@ static inline gsc_tensor *new_param(DLDataType dtype, size_t count, const char *
     return tensor;
 }
 
-static inline double get(const DLTensor *tensor, size_t i)
-{
-    return tensor->dtype.bits == 64 ? ((const double *)tensor->data)[i] : (double)((const float *)tensor->data)[i];
-}
-
-static inline void set(DLTensor *tensor, size_t i, double value)
-{
-    if (tensor->dtype.bits == 64)
-        ((double *)tensor->data)[i] = value;
-    else
-        ((float *)tensor->data)[i] = (float)value;
-}
-
 /* Gives the parameter a gradient of zeros, as a backward pass would. */
 static inline void add_grad(gsc_tensor *param)
 {
@@ -39,15 +27,15 @@ static inline void add_grad(gsc_tensor *param)
     assert_ok(gsc_tape_backward(tape, gsc_sum(gsc_tape_param(tape, param))));
     gsc_tape_free(tape);
     for (size_t i = 0; i < gsc_tensor_count(param); i++)
-        set(gsc_tensor_grad(param), i, 0);
+        element_set(gsc_tensor_grad(param), i, 0);
 }
 
 static inline gsc_tensor *new_scalar(double value, double grad)
 {
     gsc_tensor *param = new_param(GSC_FLOAT32, 1, "w");
-    set(gsc_tensor_data(param), 0, value);
+    element_set(gsc_tensor_data(param), 0, value);
     add_grad(param);
-    set(gsc_tensor_grad(param), 0, grad);
+    element_set(gsc_tensor_grad(param), 0, grad);
     return param;
 }
 

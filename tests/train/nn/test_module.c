@@ -54,7 +54,7 @@ static void linear_is_initialised_as_in_pytorch(void **state)
         gsc_tensor *param = gsc_module_param(linear, k);
         double n = (double)gsc_tensor_count(param), sum = 0, squares = 0, largest = 0;
         for (size_t i = 0; i < gsc_tensor_count(param); i++) {
-            double value = get(gsc_tensor_data(param), i);
+            double value = element_get(gsc_tensor_data(param), i);
             sum += value;
             squares += value * value;
             largest = fmax(largest, fabs(value));
@@ -90,13 +90,13 @@ static void a_seed_fixes_the_weights_for_every_thread_count(void **state)
                                 gsc_tensor_count(first) * sizeof(float));
     }
     /* Layers start with different weights, and the generator has advanced. */
-    assert_true(get(gsc_tensor_data(gsc_module_param(mlps[0], 0)), 0) !=
-                get(gsc_tensor_data(gsc_module_param(mlps[0], 2)), 0));
+    assert_true(element_get(gsc_tensor_data(gsc_module_param(mlps[0], 0)), 0) !=
+                element_get(gsc_tensor_data(gsc_module_param(mlps[0], 2)), 0));
     assert_true(ends[0].counter > 0 && ends[0].counter == ends[2].counter);
     gsc_random other_seed = gsc_random_init(6, 1);
     gsc_module *other = new_linear(300, 100, true, &other_seed);
-    assert_true(get(gsc_tensor_data(gsc_module_param(mlps[0], 0)), 0) !=
-                get(gsc_tensor_data(gsc_module_param(other, 0)), 0));
+    assert_true(element_get(gsc_tensor_data(gsc_module_param(mlps[0], 0)), 0) !=
+                element_get(gsc_tensor_data(gsc_module_param(other, 0)), 0));
     gsc_module_free(other);
     for (int i = 0; i < 3; i++)
         gsc_module_free(mlps[i]);
@@ -145,8 +145,8 @@ static void forward_applies_the_layers_in_order(void **state)
     gsc_tensor *x = gsc_tape_input(tape, &input), *y = gsc_module_forward(model, x);
     assert_non_null(y);
     assert_int_equal(gsc_tensor_count(y), 2);
-    assert_float_equal(get(gsc_tensor_data(y), 0), tanh(1.75), 1e-6);
-    assert_float_equal(get(gsc_tensor_data(y), 1), 0, 0);
+    assert_float_equal(element_get(gsc_tensor_data(y), 0), tanh(1.75), 1e-6);
+    assert_float_equal(element_get(gsc_tensor_data(y), 1), 0, 0);
     gsc_module *identity = new_sequential(NULL, 0);
     assert_ptr_equal(gsc_module_forward(identity, x), x);
     assert_null(gsc_module_forward(model, NULL));

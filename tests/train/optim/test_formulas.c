@@ -60,8 +60,8 @@ static void follow_reference(const rule_case *rule, DLDataType dtype, double tol
         params[k] = new_param(dtype, param_sizes[k], "w");
         add_grad(params[k]);
         for (size_t i = 0; i < param_sizes[k]; i++) {
-            set(gsc_tensor_data(params[k]), i, sample(100, k, i));
-            expected[k][i].p = get(gsc_tensor_data(params[k]), i);
+            element_set(gsc_tensor_data(params[k]), i, sample(100, k, i));
+            expected[k][i].p = element_get(gsc_tensor_data(params[k]), i);
         }
     }
     gsc_param_group groups[2] = {rule->group, rule->group};
@@ -75,8 +75,8 @@ static void follow_reference(const rule_case *rule, DLDataType dtype, double tol
     for (size_t step = 0; step < STEPS; step++) {
         for (size_t k = 0; k < PARAMS; k++)
             for (size_t i = 0; i < param_sizes[k]; i++) {
-                set(gsc_tensor_grad(params[k]), i, sample(step, k, i));
-                double g = get(gsc_tensor_grad(params[k]), i);
+                element_set(gsc_tensor_grad(params[k]), i, sample(step, k, i));
+                double g = element_get(gsc_tensor_grad(params[k]), i);
                 if (rule->create == gsc_optim_create_sgd)
                     reference_sgd(&expected[k][i], g, &groups[k / 2]);
                 else
@@ -87,7 +87,7 @@ static void follow_reference(const rule_case *rule, DLDataType dtype, double tol
     for (size_t k = 0; k < PARAMS; k++) {
         assert_int_equal(gsc_optim_get_step_count(optim, k), STEPS);
         for (size_t i = 0; i < param_sizes[k]; i++) {
-            double error = fabs(get(gsc_tensor_data(params[k]), i) - expected[k][i].p);
+            double error = fabs(element_get(gsc_tensor_data(params[k]), i) - expected[k][i].p);
             if (!(error <= tolerance))
                 fail_msg("rule %d, parameter %zu, element %zu: off by %g", (int)(rule - rule_cases), k, i, error);
         }
@@ -117,9 +117,9 @@ static void assert_steps(create_function *create, gsc_param_group group, double 
     gsc_optim *optim;
     assert_ok(create(&group, 1, &optim));
     assert_ok(gsc_optim_step(optim));
-    assert_float_equal(get(gsc_tensor_data(param), 0), first, 1e-7);
+    assert_float_equal(element_get(gsc_tensor_data(param), 0), first, 1e-7);
     assert_ok(gsc_optim_step(optim));
-    assert_float_equal(get(gsc_tensor_data(param), 0), second, 2e-7);
+    assert_float_equal(element_get(gsc_tensor_data(param), 0), second, 2e-7);
     gsc_optim_free(optim);
     gsc_tensor_free(param);
 }
@@ -176,15 +176,15 @@ static void state_is_lent(void **state)
     assert_ok(gsc_optim_step(adam));
 
     assert_null(gsc_optim_state(sgd, 0, "momentum_buffer"));
-    assert_float_equal(get(gsc_optim_state(sgd, 1, "momentum_buffer"), 0), 2, 0);
+    assert_float_equal(element_get(gsc_optim_state(sgd, 1, "momentum_buffer"), 0), 2, 0);
     assert_null(gsc_optim_state(sgd, 1, "exp_avg"));
     assert_null(gsc_optim_state(sgd, 1, ""));
     assert_null(gsc_optim_state(sgd, 2, "momentum_buffer"));
     DLTensor *exp_avg = gsc_optim_state(adam, 1, "exp_avg"), *exp_avg_sq = gsc_optim_state(adam, 1, "exp_avg_sq");
     assert_int_equal(exp_avg->ndim, 1);
     assert_int_equal(exp_avg->shape[0], 1);
-    assert_float_equal(get(exp_avg, 0), 0.2, 1e-7);
-    assert_float_equal(get(exp_avg_sq, 0), 0.004, 1e-7);
+    assert_float_equal(element_get(exp_avg, 0), 0.2, 1e-7);
+    assert_float_equal(element_get(exp_avg_sq, 0), 0.004, 1e-7);
     assert_null(gsc_optim_state(adam, 0, "momentum_buffer"));
     assert_null(gsc_optim_state(adam, 0, NULL));
     assert_null(gsc_optim_state(NULL, 0, "exp_avg"));
@@ -211,8 +211,8 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
     assert_ok(gsc_optim_create_adam(&group, 1, &optim));
     const gsc_optimizer *interface = gsc_optim_optimizer(optim);
     assert_ok(gsc_optim_step(optim));
-    double p = get(gsc_tensor_data(params[0]), 0), m = get(gsc_optim_state(optim, 0, "exp_avg"), 0),
-           v = get(gsc_optim_state(optim, 0, "exp_avg_sq"), 0);
+    double p = element_get(gsc_tensor_data(params[0]), 0), m = element_get(gsc_optim_state(optim, 0, "exp_avg"), 0),
+           v = element_get(gsc_optim_state(optim, 0, "exp_avg_sq"), 0);
     gsc_tensor_zero_grad(params[0]);
     assert_null(interface->grad(interface->self, 0));
     assert_ok(gsc_optim_step(optim));
@@ -221,9 +221,9 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
     gsc_grad_scaling scaling = {.multiplier = 0.5};
     assert_ok(interface->step_scaled(interface->self, &(gsc_step_args){0}, &scaling, &value, &has_value));
     assert_false(has_value);
-    assert_true(get(gsc_tensor_data(params[0]), 0) == p);
-    assert_true(get(gsc_optim_state(optim, 0, "exp_avg"), 0) == m);
-    assert_true(get(gsc_optim_state(optim, 0, "exp_avg_sq"), 0) == v);
+    assert_true(element_get(gsc_tensor_data(params[0]), 0) == p);
+    assert_true(element_get(gsc_optim_state(optim, 0, "exp_avg"), 0) == m);
+    assert_true(element_get(gsc_optim_state(optim, 0, "exp_avg_sq"), 0) == v);
     assert_int_equal(gsc_optim_get_step_count(optim, 0), 1);
     assert_int_equal(gsc_optim_get_step_count(optim, 1), 3);
     gsc_optim_zero_grad(optim);
@@ -236,13 +236,13 @@ static void a_parameter_without_gradient_is_passed_over(void **state)
     static const double seen[2][4] = {{0.5, 0.25}, {0.5, 0.5, 0.25, 0.25}};
     for (size_t k = 0; k < 2; k++) {
         add_grad(params[k]);
-        set(gsc_tensor_grad(params[k]), 0, 0.25);
+        element_set(gsc_tensor_grad(params[k]), 0, 0.25);
         for (size_t i = 0; i < 4 && seen[k][i] != 0; i++)
             reference_adam(&expected[k], seen[k][i], &group, false);
     }
     assert_ok(gsc_optim_step(optim));
     for (size_t k = 0; k < 2; k++)
-        assert_float_equal(get(gsc_tensor_data(params[k]), 0), expected[k].p, 2e-7);
+        assert_float_equal(element_get(gsc_tensor_data(params[k]), 0), expected[k].p, 2e-7);
     gsc_optim_free(optim);
     gsc_tensor_free(params[0]);
     gsc_tensor_free(params[1]);
@@ -260,7 +260,7 @@ static void empty_parameters_and_groups_are_fine(void **state)
     gsc_optim *optim;
     assert_ok(gsc_optim_create_sgd(groups, 2, &optim));
     assert_ok(gsc_optim_step(optim));
-    assert_float_equal(get(gsc_tensor_data(params[1]), 0), 0.5, 0);
+    assert_float_equal(element_get(gsc_tensor_data(params[1]), 0), 0.5, 0);
     assert_int_equal(gsc_optim_get_step_count(optim, 2), 1);
     gsc_optim_free(optim);
     for (size_t k = 0; k < 3; k++)
@@ -279,7 +279,7 @@ static void compare_scaled(const rule_case *rule, DLDataType dtype, double scale
     for (size_t k = 0; k < 2; k++) {
         add_grad(both[k]);
         for (size_t i = 0; i < COUNT; i++)
-            set(gsc_tensor_data(both[k]), i, sample(1, 0, i));
+            element_set(gsc_tensor_data(both[k]), i, sample(1, 0, i));
         gsc_param_group group = rule->group;
         group.params = &both[k];
         group.count = 1;
@@ -292,7 +292,7 @@ static void compare_scaled(const rule_case *rule, DLDataType dtype, double scale
     for (size_t step = 0; step < 5; step++) {
         for (size_t k = 0; k < 2; k++)
             for (size_t i = 0; i < COUNT; i++)
-                set(gsc_tensor_grad(both[k]), i, sample(step, 1, i) * scale);
+                element_set(gsc_tensor_grad(both[k]), i, sample(step, 1, i) * scale);
         void *grads = copy_of(scaled, gsc_tensor_grad(scaled));
         gsc_step_result result;
         assert_ok(gsc_scaler_unscale(scaler, gsc_optim_optimizer(optims[0])));
@@ -336,13 +336,13 @@ static void a_nan_poisons_without_a_scaler_only(void **state)
     gsc_step_result result;
     assert_ok(gsc_scaler_step(scaler, gsc_optim_optimizer(optim), NULL, &result));
     assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
-    assert_true(get(gsc_tensor_data(param), 0) == 1);
+    assert_true(element_get(gsc_tensor_data(param), 0) == 1);
     assert_int_equal(gsc_optim_get_step_count(optim, 0), 0);
     gsc_overflow overflow;
     assert_int_equal(gsc_scaler_overflows(scaler, gsc_optim_optimizer(optim), &overflow, 1), 1);
     assert_string_equal(overflow.name, "w");
     assert_ok(gsc_optim_step(optim));
-    assert_true(isnan(get(gsc_tensor_data(param), 0)));
+    assert_true(isnan(element_get(gsc_tensor_data(param), 0)));
     gsc_scaler_destroy(scaler);
     gsc_optim_free(optim);
     gsc_tensor_free(param);
@@ -361,8 +361,8 @@ static double closure(void *ctx)
     closure_call *call = ctx;
     call->calls++;
     call->rounding = fegetround();
-    call->param_seen = get(gsc_tensor_data(call->param), 0);
-    set(gsc_tensor_grad(call->param), 0, 1.0 / 3);
+    call->param_seen = element_get(gsc_tensor_data(call->param), 0);
+    element_set(gsc_tensor_grad(call->param), 0, 1.0 / 3);
     return 42;
 }
 
@@ -375,8 +375,8 @@ static void a_closure_runs_once_before_the_step_in_the_callers_environment(void 
     for (size_t k = 0; k < 2; k++) {
         params[k] = new_param(GSC_FLOAT64, 1, "w");
         add_grad(params[k]);
-        set(gsc_tensor_data(params[k]), 0, 1);
-        set(gsc_tensor_grad(params[k]), 0, 1.0 / 3);
+        element_set(gsc_tensor_data(params[k]), 0, 1);
+        element_set(gsc_tensor_grad(params[k]), 0, 1.0 / 3);
         gsc_param_group group = gsc_param_group_default_adam(&params[k], 1, 0.1);
         assert_ok(gsc_optim_create_adamw(&group, 1, &optims[k]));
     }
@@ -397,7 +397,7 @@ static void a_closure_runs_once_before_the_step_in_the_callers_environment(void 
     assert_int_equal(call.rounding, FE_UPWARD);
     assert_true(call.param_seen == 1);
     assert_true(has_value && value == 42);
-    assert_true(get(gsc_tensor_data(params[0]), 0) == get(gsc_tensor_data(params[1]), 0));
+    assert_true(element_get(gsc_tensor_data(params[0]), 0) == element_get(gsc_tensor_data(params[1]), 0));
     for (size_t k = 0; k < 2; k++) {
         gsc_optim_free(optims[k]);
         gsc_tensor_free(params[k]);
@@ -423,7 +423,7 @@ static void tiny_multipliers_keep_their_precision(void **state)
         double value = 0;
         bool has_value = false;
         assert_ok(optimizer->step_scaled(optimizer->self, &args, &scaling, &value, &has_value));
-        const double error = fabs(-get(gsc_tensor_data(param), 0) - g);
+        const double error = fabs(-element_get(gsc_tensor_data(param), 0) - g);
         assert_true(error <= 4 * (double)FLT_EPSILON * g);
         gsc_optim_free(optim);
         gsc_tensor_free(param);

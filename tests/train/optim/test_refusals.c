@@ -155,7 +155,7 @@ static void bad_steps_change_nothing(void **state)
     grad->shape = (int64_t[]){2};
     assert_fails(GSC_ERR_VALUE, gsc_optim_step(optim), "shape [2]; expected is a compact float32 of shape [1]");
     *grad = before;
-    assert_true(get(gsc_tensor_data(params[0]), 0) == 1);
+    assert_true(element_get(gsc_tensor_data(params[0]), 0) == 1);
     assert_int_equal(gsc_optim_get_step_count(optim, 0), 0);
     assert_ok(gsc_optim_step(optim));
     assert_int_equal(gsc_optim_get_step_count(optim, 0), 1);

@@ -13,7 +13,7 @@ static void step(gsc_optim *optim, gsc_tensor *const *params, size_t begin, size
     for (size_t s = begin; s < end; s++) {
         for (size_t k = 0; k < PARAMS; k++)
             for (size_t i = 0; i < param_sizes[k]; i++)
-                set(gsc_tensor_grad(params[k]), i, sample(s, k, i));
+                element_set(gsc_tensor_grad(params[k]), i, sample(s, k, i));
         assert_ok(gsc_optim_step(optim));
     }
 }

@@ -34,8 +34,8 @@ static void skip_one(const rule_case *rule, size_t bad_param, size_t bad_element
         params[k] = new_param(GSC_FLOAT32, param_sizes[k], "w");
         add_grad(params[k]);
         for (size_t i = 0; i < param_sizes[k]; i++) {
-            set(gsc_tensor_data(params[k]), i, sample(3, k, i));
-            set(gsc_tensor_grad(params[k]), i, sample(4, k, i));
+            element_set(gsc_tensor_data(params[k]), i, sample(3, k, i));
+            element_set(gsc_tensor_grad(params[k]), i, sample(4, k, i));
         }
     }
     gsc_param_group group = rule->group;
@@ -47,7 +47,7 @@ static void skip_one(const rule_case *rule, size_t bad_param, size_t bad_element
     out = before;
     for (size_t k = 0; k < PARAMS; k++)
         out = append_bits(optim, params[k], k, out);
-    set(gsc_tensor_grad(params[bad_param]), bad_element, bad);
+    element_set(gsc_tensor_grad(params[bad_param]), bad_element, bad);
     gsc_scaler *scaler;
     assert_ok(gsc_scaler_create(NULL, &scaler));
     gsc_step_result result;
@@ -85,7 +85,7 @@ static void compare_clipped(double scale, double tolerance)
         both[k] = new_param(GSC_FLOAT32, COUNT, "w");
         add_grad(both[k]);
         for (size_t i = 0; i < COUNT; i++)
-            set(gsc_tensor_grad(both[k]), i, sample(2, 0, i) * scale);
+            element_set(gsc_tensor_grad(both[k]), i, sample(2, 0, i) * scale);
         gsc_param_group group = gsc_param_group_default_sgd(&both[k], 1, 1);
         assert_ok(gsc_optim_create_sgd(&group, 1, &optims[k]));
     }
@@ -103,7 +103,7 @@ static void compare_clipped(double scale, double tolerance)
     assert_true(results[0].grad_norm == results[1].grad_norm);
     double squares = 0;
     for (size_t i = 0; i < COUNT; i++) {
-        double plain = get(gsc_tensor_data(both[0]), i), fused = get(gsc_tensor_data(both[1]), i);
+        double plain = element_get(gsc_tensor_data(both[0]), i), fused = element_get(gsc_tensor_data(both[1]), i);
         if (!(fabs(plain - fused) <= tolerance * fabs(plain)))
             fail_msg("scale %g, element %zu: %a, fused %a", scale, i, plain, fused);
         squares += fused * fused;
@@ -149,7 +149,7 @@ static host_calls step_through_host(size_t elements, size_t count)
         params[k] = new_param(GSC_FLOAT32, elements / count, "w");
         add_grad(params[k]);
         for (size_t i = 0; i < elements / count; i++)
-            set(gsc_tensor_grad(params[k]), i, 1);
+            element_set(gsc_tensor_grad(params[k]), i, 1);
     }
     gsc_param_group group = gsc_param_group_default_sgd(params, count, 1);
     gsc_optim *optim;
@@ -161,7 +161,7 @@ static host_calls step_through_host(size_t elements, size_t count)
     assert_ok(status);
     for (size_t k = 0; k < count; k++) {
         for (size_t i = 0; i < elements / count; i++)
-            assert_true(get(gsc_tensor_data(params[k]), i) == -1);
+            assert_true(element_get(gsc_tensor_data(params[k]), i) == -1);
         gsc_tensor_free(params[k]);
     }
     gsc_optim_free(optim);
@@ -194,7 +194,7 @@ static void train_many(create_function *create, gsc_param_group group, int threa
         params[k] = new_param(k == 2 ? GSC_FLOAT64 : GSC_FLOAT32, k == 0 ? FIRST : k == 2 ? THIRD : k, "w");
         add_grad(params[k]);
         for (size_t i = 0; i < gsc_tensor_count(params[k]); i++)
-            set(gsc_tensor_data(params[k]), i, sample(7, k, i));
+            element_set(gsc_tensor_data(params[k]), i, sample(7, k, i));
     }
     gsc_set_num_threads(threads);
     group.params = params;
@@ -204,7 +204,7 @@ static void train_many(create_function *create, gsc_param_group group, int threa
     for (size_t step = 0; step < 3; step++) {
         for (size_t k = 0; k < MANY; k++)
             for (size_t i = 0; i < gsc_tensor_count(params[k]); i++)
-                set(gsc_tensor_grad(params[k]), i, sample(step, k, i));
+                element_set(gsc_tensor_grad(params[k]), i, sample(step, k, i));
         assert_ok(gsc_optim_step(optim));
     }
     gsc_set_num_threads(0);
