@@ -43,9 +43,9 @@ static void cut_into_runs(kernel_call *call, const limit_elements *elements, boo
     }
 }
 
-static void measure_kernel(bench *b, gsc__op op, bench_store *store, size_t bytes)
+static void measure_kernel(bench *b, gsc__operation op, bench_store *store, size_t bytes)
 {
-    const gsc__op_info info = gsc__op_describe(op);
+    const gsc__operation_info info = gsc__operation_describe(op);
     limit_elements elements = {.kind = store->kind, .count = bytes / gsc__kind_size(store->kind)};
     bench_row row = {.topic = "kernels",
                      .what = info.name,
@@ -70,7 +70,7 @@ void bench_kernels(bench *b)
     size_t sizes[BENCH_SIZES_MAX], n_sizes = bench_sizes(b, sizes);
     for (gsc__kind kind = 0; kind < GSC_KINDS; kind++) {
         bench_store store = {.kind = kind, .bytes = bench_largest_size(b)};
-        for (gsc__op op = 0; op < GSC_OPS; op++)
+        for (gsc__operation op = 0; op < GSC_OPERATIONS; op++)
             for (size_t i = 0; i < n_sizes; i++)
                 measure_kernel(b, op, &store, sizes[i]);
         bench_store_free(&store);

@@ -54,26 +54,26 @@ typedef enum gsc__partials { GSC_NO_PARTIALS, GSC_SUMS, GSC_COUNTS } gsc__partia
 /* The kinds that each operation has a kernel for. */
 #define GSC_KERNEL_KINDS(X, op) X(op, F32) X(op, F64) X(op, BF16) X(op, F16)
 
-typedef enum gsc__op {
-#define GSC_DECLARE_OP(op, stores, partials) GSC_OP_##op,
-    GSC_KERNELS(GSC_DECLARE_OP)
-#undef GSC_DECLARE_OP
-        GSC_OPS
-} gsc__op;
+typedef enum gsc__operation {
+#define GSC_DECLARE_OPERATION(op, stores, partials) GSC_KERNEL_##op,
+    GSC_KERNELS(GSC_DECLARE_OPERATION)
+#undef GSC_DECLARE_OPERATION
+        GSC_OPERATIONS
+} gsc__operation;
 
 /* What the list says of an operation. */
-typedef struct gsc__op_info {
+typedef struct gsc__operation_info {
     const char *name;
     bool stores;
     gsc__partials partials;
-} gsc__op_info;
+} gsc__operation_info;
 
-static inline gsc__op_info gsc__op_describe(gsc__op op)
+static inline gsc__operation_info gsc__operation_describe(gsc__operation op)
 {
-    static const gsc__op_info ops[GSC_OPS] = {
-#define GSC_DESCRIBE_OP(op, stores, partials) {#op, stores, partials},
-        GSC_KERNELS(GSC_DESCRIBE_OP)
-#undef GSC_DESCRIBE_OP
+    static const gsc__operation_info ops[GSC_OPERATIONS] = {
+#define GSC_DESCRIBE_OPERATION(op, stores, partials) {#op, stores, partials},
+        GSC_KERNELS(GSC_DESCRIBE_OPERATION)
+#undef GSC_DESCRIBE_OPERATION
     };
     return ops[op];
 }
@@ -81,7 +81,7 @@ static inline gsc__op_info gsc__op_describe(gsc__op op)
 typedef struct gsc__kernel_table {
     const char *isa;
     union {
-        gsc__kernel *kernels[GSC_OPS][GSC_KINDS];
+        gsc__kernel *kernels[GSC_OPERATIONS][GSC_KINDS];
         struct { /* the same, by name */
 #define GSC_DECLARE_KERNEL(op, stores, partials) gsc__kernel *op[GSC_KINDS];
             GSC_KERNELS(GSC_DECLARE_KERNEL)

@@ -51,6 +51,6 @@ INLINE uint64_t check_raw(gsc__kind kind, const gsc__run *runs, size_t n_runs, d
 GSC_KERNELS(DEFINE_KERNELS)
 
 #define TABLE_ENTRY(op, kind) [GSC_##kind] = op##_##kind,
-#define TABLE_ROW(op, stores, partials) [GSC_OP_##op] = {GSC_KERNEL_KINDS(TABLE_ENTRY, op)},
+#define TABLE_ROW(op, stores, partials) [GSC_KERNEL_##op] = {GSC_KERNEL_KINDS(TABLE_ENTRY, op)},
 const gsc__kernel_table GSC_PASTE(gsc__kernels_, GSC_ISA) = {.isa = GSC_PASTE(GSC_NAME_, GSC_ISA),
                                                              .kernels = {GSC_KERNELS(TABLE_ROW)}};

@@ -27,11 +27,11 @@ typedef struct answer {
     gsc__partial partial;
 } answer;
 
-static void run(const gsc__kernel_table *table, gsc__op op, gsc__kind kind, const unsigned char *data, size_t n,
+static void run(const gsc__kernel_table *table, gsc__operation op, gsc__kind kind, const unsigned char *data, size_t n,
                 size_t start, double factor, answer *out)
 {
     _Alignas(LINE) unsigned char memory[BYTES];
-    const gsc__partials partials = gsc__op_describe(op).partials;
+    const gsc__partials partials = gsc__operation_describe(op).partials;
     const size_t size = gsc__kind_size(kind);
     const gsc__run elements = {memory + LINE + start, n};
     memset(memory, 0x5a, sizeof memory);
@@ -46,7 +46,7 @@ static void run(const gsc__kernel_table *table, gsc__op op, gsc__kind kind, cons
             out->partial.sums[bin] = (double)NAN;
 }
 
-static void compare_starts(gsc__op op, gsc__kind kind, const unsigned char *data, size_t n, double factor)
+static void compare_starts(gsc__operation op, gsc__kind kind, const unsigned char *data, size_t n, double factor)
 {
     answer expected, found;
     run(&gsc__kernels_baseline, op, kind, data, n, 0, factor, &expected);
@@ -56,8 +56,8 @@ static void compare_starts(gsc__op op, gsc__kind kind, const unsigned char *data
             run(table, op, kind, data, n, start, factor, &found);
             if (memcmp(&found, &expected, sizeof found) != 0)
                 fail_msg("%s of %s on %s differs from %s: %zu elements, %zu bytes after a line, factor %a",
-                         gsc__op_describe(op).name, gsc__kind_name(kind), table->isa, gsc__kernels_baseline.isa, n,
-                         start, factor);
+                         gsc__operation_describe(op).name, gsc__kind_name(kind), table->isa, gsc__kernels_baseline.isa,
+                         n, start, factor);
         }
 }
 
@@ -89,8 +89,8 @@ static void test_kernels_at_every_length_and_start(void **state)
     static const double factors[] = {1.0 / 3.0, 0x1p-16, 0x1.8p+3};
     uint64_t seed = 1;
     unsigned char data[LONGEST * 8];
-    for (size_t k = 0; k < (size_t)GSC_OPS * GSC_KINDS; k++) {
-        const gsc__op op = (gsc__op)(k / GSC_KINDS);
+    for (size_t k = 0; k < (size_t)GSC_OPERATIONS * GSC_KINDS; k++) {
+        const gsc__operation op = (gsc__operation)(k / GSC_KINDS);
         const gsc__kind kind = (gsc__kind)(k % GSC_KINDS);
         for (size_t n = 0; n <= LONGEST; n++)
             for (int with = ANY_BITS; with <= TINY; with++) {

@@ -219,12 +219,12 @@ static uint64_t reference_clamp(gsc__kind kind, void *x, size_t n, double factor
     return 0;
 }
 
-#define REFERENCE(op, stores, partials) [GSC_OP_##op] = reference_##op,
-static reference *const references[GSC_OPS] = {GSC_KERNELS(REFERENCE)};
+#define REFERENCE(op, stores, partials) [GSC_KERNEL_##op] = reference_##op,
+static reference *const references[GSC_OPERATIONS] = {GSC_KERNELS(REFERENCE)};
 
 /* The kernels of one operation and kind. */
 typedef struct kernel {
-    gsc__op op;
+    gsc__operation op;
     gsc__kind kind;
 } kernel;
 
@@ -241,7 +241,7 @@ static void compare(const gsc__kernel_table *table, const kernel *k, size_t n, s
     memcpy(expected, found, bytes);
     gsc__partial partial = {.sums = {7, 7, 7}}, expected_partial = partial;
     const gsc__run run = {found + MARGIN + start * size, n};
-    const gsc__op_info op = gsc__op_describe(k->op);
+    const gsc__operation_info op = gsc__operation_describe(k->op);
     const bool has_partial = op.partials != GSC_NO_PARTIALS;
     uint64_t max = table->kernels[k->op][k->kind](&run, 1, factor, has_partial ? &partial : NULL);
     uint64_t expected_max = references[k->op](k->kind, expected + MARGIN + start * size, n, factor, &expected_partial);
@@ -258,18 +258,18 @@ static void compare(const gsc__kernel_table *table, const kernel *k, size_t n, s
     free(expected);
 }
 
-enum { KERNELS = GSC_OPS * GSC_KINDS, FACTORS = sizeof factors / sizeof factors[0] };
+enum { KERNELS = GSC_OPERATIONS * GSC_KINDS, FACTORS = sizeof factors / sizeof factors[0] };
 
 static kernel kernel_at(size_t index)
 {
-    return (kernel){.op = (gsc__op)(index / GSC_KINDS), .kind = (gsc__kind)(index % GSC_KINDS)};
+    return (kernel){.op = (gsc__operation)(index / GSC_KINDS), .kind = (gsc__kind)(index % GSC_KINDS)};
 }
 
 /* A limit as bits of the element type, which is what clamp takes. */
 static double factor_for(const kernel *k, size_t which)
 {
-    return k->op == GSC_OP_clamp ? value(k->kind, product(k->kind, infinity_bits(k->kind) - 1 - which * 5, 1.0))
-                                 : factors[which % FACTORS];
+    return k->op == GSC_KERNEL_clamp ? value(k->kind, product(k->kind, infinity_bits(k->kind) - 1 - which * 5, 1.0))
+                                     : factors[which % FACTORS];
 }
 
 /* section 5.1 */

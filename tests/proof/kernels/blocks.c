@@ -61,8 +61,8 @@ static outcome outcome_of_clamp(const truth *t)
     return (outcome){t->clamped, ref_value(prove_type(t->from), t->limit), 0, NULL, false};
 }
 
-#define OUTCOME(op, stores, partials) [GSC_OP_##op] = outcome_of_##op,
-static outcome (*const outcomes[GSC_OPS])(const truth *t) = {GSC_KERNELS(OUTCOME)};
+#define OUTCOME(op, stores, partials) [GSC_KERNEL_##op] = outcome_of_##op,
+static outcome (*const outcomes[GSC_OPERATIONS])(const truth *t) = {GSC_KERNELS(OUTCOME)};
 
 const gsc__kernel_table *prove_tables[PROVE_TABLES];
 
@@ -185,12 +185,12 @@ static void fail_in_partials(const char *where, const truth *t, const outcome *e
     }
 }
 
-static void fail(gsc__op op, const gsc__kernel_table *table, const truth *t, const outcome *expected, uint64_t max,
-                 const gsc__partial *partials, const unsigned char *found)
+static void fail(gsc__operation op, const gsc__kernel_table *table, const truth *t, const outcome *expected,
+                 uint64_t max, const gsc__partial *partials, const unsigned char *found)
 {
     char where[200];
     uint64_t first = ref_get(prove_type(t->from), t->x, 0);
-    snprintf(where, sizeof where, "%s of %s on %s, scale %a, factor %a, runs of %zu", gsc__op_describe(op).name,
+    snprintf(where, sizeof where, "%s of %s on %s, scale %a, factor %a, runs of %zu", gsc__operation_describe(op).name,
              t->from->dtype, table->isa, t->scale, expected->factor, t->run_length);
     fail_in_elements(where, t, expected->elements, found);
     if (max != expected->returned)
@@ -209,7 +209,7 @@ static bool guards_intact(const unsigned char *guarded, size_t bytes)
     return intact;
 }
 
-static void prove_kernel(block_room *room, gsc__op op, const gsc__kernel_table *table, const outcome *expected)
+static void prove_kernel(block_room *room, gsc__operation op, const gsc__kernel_table *table, const outcome *expected)
 {
     const truth *t = &room->truth;
     unsigned char *elements = room->guarded + GUARD;
@@ -254,8 +254,8 @@ static uint64_t hash_of(const truth *t, const outcome *expected)
 static void prove_kernels(block_room *room, bool with_norms, digests *sums)
 {
     const truth *t = &room->truth;
-    for (gsc__op op = 0; op < GSC_OPS; op++) {
-        if (gsc__op_describe(op).partials == GSC_SUMS && !with_norms)
+    for (gsc__operation op = 0; op < GSC_OPERATIONS; op++) {
+        if (gsc__operation_describe(op).partials == GSC_SUMS && !with_norms)
             continue;
         const outcome expected = outcomes[op](t);
         for (size_t isa = 0; prove_tables[isa]; isa++)

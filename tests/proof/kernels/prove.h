@@ -54,7 +54,7 @@ void prove_find_tables(void);
 
 /* For each kernel, the sum over blocks of a hash of its expected results. The order of blocks does not matter. */
 typedef struct digests {
-    uint64_t sums[GSC_OPS][GSC_KINDS];
+    uint64_t sums[GSC_OPERATIONS][GSC_KINDS];
 } digests;
 
 /* Fills the index-th block, runs it through all kernels with all selected scales; a difference ends the program with a

@@ -99,7 +99,7 @@ static void end_progress(void)
 
 typedef struct enumeration {
     const selection *what;
-    _Atomic uint64_t sums[GSC_OPS][GSC_KINDS];
+    _Atomic uint64_t sums[GSC_OPERATIONS][GSC_KINDS];
 } enumeration;
 
 static void prove_one(void *ctx, uint64_t index)
@@ -109,7 +109,7 @@ static void prove_one(void *ctx, uint64_t index)
     block_room *room = prove_room_create();
     prove_block(room, all->what, index, &sums);
     prove_room_free(room);
-    for (gsc__op op = 0; op < GSC_OPS; op++)
+    for (gsc__operation op = 0; op < GSC_OPERATIONS; op++)
         for (gsc__kind kind = 0; kind < GSC_KINDS; kind++)
             all->sums[op][kind] += sums.sums[op][kind];
     advance(1);
@@ -141,7 +141,7 @@ static void prove_domain_kernels(const selection *what, int threads, digests *su
     enumeration all = {.what = what};
     begin_progress(what->from->name, what->blocks);
     prove_run(threads, what->blocks, prove_one, &all);
-    for (gsc__op op = 0; op < GSC_OPS; op++)
+    for (gsc__operation op = 0; op < GSC_OPERATIONS; op++)
         for (gsc__kind kind = 0; kind < GSC_KINDS; kind++)
             sums->sums[op][kind] += all.sums[op][kind];
     char through[64];
@@ -160,9 +160,9 @@ static void prove_domain_calls(const selection *what, int threads)
 static void print_digests(const digests *sums)
 {
     puts("\nDigests of the results, the same on every processor:");
-    for (gsc__op op = 0; op < GSC_OPS; op++)
+    for (gsc__operation op = 0; op < GSC_OPERATIONS; op++)
         for (gsc__kind kind = 0; kind < GSC_KINDS; kind++)
-            printf("digest %-9s %-9s %016" PRIx64 "\n", gsc__op_describe(op).name, gsc__kind_name(kind),
+            printf("digest %-9s %-9s %016" PRIx64 "\n", gsc__operation_describe(op).name, gsc__kind_name(kind),
                    sums->sums[op][kind]);
 }
 
