@@ -66,9 +66,11 @@ static bool interleaved(const gsc__layout *a, const gsc__layout *b, int64_t peri
 
 static bool interleaved_by_a_stride_of(const gsc__layout *a, const gsc__layout *b)
 {
-    for (int d = 0; d < a->ndim; d++)
-        if (a->stride[d] > 0 && interleaved(a, b, a->stride[d] * (int64_t)gsc__kind_size(a->kind)))
+    for (int d = 0; d < a->ndim; d++) {
+        int64_t period = a->stride[d] * (int64_t)gsc__kind_size(a->kind);
+        if (period > 0 && interleaved(a, b, period))
             return true;
+    }
     return false;
 }
 

@@ -114,7 +114,7 @@ INLINE size_t burst_size(gsc__kind kind, scan_mode mode) { return kind == GSC_BF
 INLINE void scan_run(gsc__kind kind, scan_mode mode, const gsc__run *run, double factor, maxima *max)
 {
     char *x = run->data;
-    const size_t step = VECTORS * GSC_VECTOR, burst = burst_size(kind, mode), size = gsc__kind_size(kind);
+    const size_t step = (size_t)VECTORS * GSC_VECTOR, burst = burst_size(kind, mode), size = gsc__kind_size(kind);
     const size_t bytes = run->count * size, whole_steps = bytes - bytes % step, whole = bytes - bytes % GSC_VECTOR;
     size_t i = 0;
     for (size_t bursts = bytes >= LONG_RUN ? bytes - bytes % burst : 0; i < bursts; i += burst) {

@@ -130,7 +130,7 @@ static gsc_status read_offsets(const gsc_safetensors *file, entry *e, const json
 {
     if (!json_is_array(list) || json_array_size(list) != 2)
         return bad_field(file, e, "data_offsets", list ? "is no list of two numbers" : "is missing");
-    int64_t offsets[2], bytes;
+    int64_t offsets[2] = {0}, bytes;
     GSC_TRY(read_integers(file, e, "data_offsets", list, offsets));
     if (offsets[0] > offsets[1] || offsets[1] > file->data_size)
         return gsc_fail(
