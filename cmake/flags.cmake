@@ -5,10 +5,13 @@
 # they let comparisons and square roots vectorise. The linker gets the first too: -ffast-math there adds start-up code to a
 # library that flushes subnormals to zero in the whole process.
 set(gsc_number_flags -fno-fast-math -ffp-contract=off -fno-trapping-math -fno-math-errno)
+# A short loop that crosses a fetch boundary can take 40 % longer: speed must not depend on where other code pushes it.
+set(gsc_layout_flags $<$<C_COMPILER_ID:GNU>:-falign-functions=64> $<$<C_COMPILER_ID:GNU>:-falign-loops=32>)
 set(gsc_warning_flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
 
 function(gsc_set_flags target)
-  target_compile_options(${target} PRIVATE ${gsc_number_flags} ${gsc_warning_flags} $<$<BOOL:${GSC_WERROR}>:-Werror>)
+  target_compile_options(${target} PRIVATE ${gsc_number_flags} ${gsc_layout_flags} ${gsc_warning_flags}
+                         $<$<BOOL:${GSC_WERROR}>:-Werror>)
   target_link_options(${target} PRIVATE -fno-fast-math)
   if(GSC_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${GSC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
