@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clip.c: clipping an optimizer's gradients to a total norm. */
-#include "core/internal.h"
+#include "core/entry.h"
 
 gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, double *norm)
 {

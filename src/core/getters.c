@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/internal.h"
+#include "core/entry.h"
 
 static bool is_null(const gsc_scaler *scaler, const char *api)
 {

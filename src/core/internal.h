@@ -65,14 +65,6 @@ struct gsc_scaler {
     gsc__fpenv callers_env; /* what to go back to from there */
 };
 
-/* entry.c: what public functions check first. `api` is the function's name, for messages. */
-gsc_status gsc__check_not_null(const void *pointer, const char *api, const char *name);
-/* For functions that change the scaler: refuses NULL and calls from callbacks. */
-gsc_status gsc__check_scaler(const gsc_scaler *scaler, const char *api);
-gsc_status gsc__check_optimizer(const gsc_optimizer *optimizer, const char *api);
-/* Both of the above. */
-gsc_status gsc__check_call(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *api);
-
 /* environment.c: the library's floating-point environment, and callbacks.
  *
  * Arithmetic begins with gsc__env_enter. Callbacks go back to the caller's environment, and so does gsc__env_leave,

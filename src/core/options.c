@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "core/internal.h"
+#include "core/entry.h"
 
 gsc_scaler_options gsc_scaler_options_default(void)
 {

@@ -2,7 +2,7 @@
 /* records.c: what a scaler knows about each optimizer, found by its address. There are few: a loop finds one. */
 #include <stdlib.h>
 
-#include "core/internal.h"
+#include "core/entry.h"
 
 gsc__record *gsc__record_find(const gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scale.c: the scale for the loss: multiplied here, or lent to the caller's own graph. */
 #include "gradients/scale.h"
-
-#include "core/internal.h"
+#include "core/entry.h"
 
 static gsc_status scale_one(const DLTensor *in, DLTensor *out, double scale)
 {

@@ -2,7 +2,7 @@
 /* scaler.c: creation and destruction. */
 #include <stdlib.h>
 
-#include "core/internal.h"
+#include "core/entry.h"
 
 static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
 {

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/scaler_state.h"
-#include "core/internal.h"
+#include "core/entry.h"
 
 gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out)
 {

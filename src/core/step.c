@@ -2,8 +2,7 @@
 /* step.c: the step of an optimizer, or the reason for none: an overflow, the user's skip. */
 #include <math.h>
 
-#include "base/message.h"
-#include "core/internal.h"
+#include "core/entry.h"
 
 static const char step_api[] = "gsc_scaler_step"; /* for messages */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unscale.c: the check of one optimizer's gradients, which unscales them where asked, and what it leaves for step and
  * update. */
-#include "core/internal.h"
+#include "core/entry.h"
 
 double gsc__inverse_scale(const gsc_scaler *scaler)
 {

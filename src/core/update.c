@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/internal.h"
+#include "core/entry.h"
 
 /* What an update did. The observer is called later, when the scaler is in its new state. */
 typedef struct scale_change {
