@@ -3,7 +3,7 @@
  *
  * The pool runs one loop at a time. Workers join an open loop and take indices from a shared counter. The calling
  * thread does the same, closes the loop when no index is left, and waits for the workers that have joined, not for
- * those that still sleep. Between loops a worker spins for some microseconds, then sleeps. */
+ * those that still sleep. A thread that waits spins for SPINS pauses, then sleeps. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <pthread.h>
 #include <sched.h>
@@ -18,41 +18,48 @@
 #include "gradscaler/runtime.h"
 #include "gradscaler/status.h"
 
-enum { MAX_THREADS = 1024, SPINS = 4000 };
+enum {
+    MAX_THREADS = 1024,
+    SPINS = 4000 /* calls of relax() before a waiting thread sleeps */
+};
 
-typedef struct loop {
+typedef struct parallel_loop {
     gsc_task *task;
     void *ctx;
     size_t count;
-    atomic_size_t next;
-} loop;
+    atomic_size_t next; /* the first index that no thread has taken */
+} parallel_loop;
 
 static struct {
-    pthread_mutex_t lock; /* guards all but the atomics */
-    pthread_cond_t opened, left;
+    pthread_mutex_t lock;    /* guards all members but `busy` */
+    pthread_cond_t opened;   /* a loop was opened */
+    pthread_cond_t departed; /* the last joined worker has finished */
     pthread_t threads[MAX_THREADS];
-    int workers;  /* started */
-    int limit;    /* how many of them may join the open loop */
-    int sleeping; /* how many wait on `opened` */
+    int workers;  /* started so far */
+    int limit;    /* workers 0 … limit - 1 may join the open loop */
+    int sleeping; /* workers that wait on `opened` */
     bool quit;
-    loop *open; /* NULL: closed */
-    atomic_int joined;
-    atomic_uint generation; /* counts loops; a spinning worker waits for a change */
-    atomic_flag taken;      /* the pool runs some thread's loop */
+    parallel_loop *loop; /* the open loop; NULL: none */
+    /* These two change with the lock held only. They are atomic because spinning threads read them without it. */
+    atomic_int joined;      /* workers that run the loop */
+    atomic_uint generation; /* changes when a loop opens and when the workers have to quit */
+    atomic_flag busy;       /* a loop is running: another thread's loop, or one inside a task, runs without workers */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .opened = PTHREAD_COND_INITIALIZER,
-          .left = PTHREAD_COND_INITIALIZER,
-          .taken = ATOMIC_FLAG_INIT};
+          .departed = PTHREAD_COND_INITIALIZER,
+          .busy = ATOMIC_FLAG_INIT};
 
 static atomic_int wanted_threads; /* 0: all cores */
 
+/* The host's parallel-for. It is set only while no other thread is inside the library, so no lock guards it. */
 static struct {
-    gsc_parallel_for *fn;
+    gsc_parallel_for *fn; /* NULL: none, the pool is used */
     void *host;
 } host_loop;
 
 static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
 
+/* One pause of a spinning thread. */
 static void relax(void)
 {
 #if defined(__x86_64__)
@@ -62,11 +69,11 @@ static void relax(void)
 #endif
 }
 
-static void run_indices(loop *open)
+static void run_indices(parallel_loop *loop)
 {
     gsc__fpenv callers_env = gsc__fpenv_enter();
-    for (size_t i; (i = atomic_fetch_add_explicit(&open->next, 1, memory_order_relaxed)) < open->count;)
-        open->task(open->ctx, i);
+    for (size_t i; (i = atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed)) < loop->count;)
+        loop->task(loop->ctx, i);
     gsc__fpenv_leave(callers_env);
 }
 
@@ -94,18 +101,18 @@ static void *work(void *argument)
         pthread_mutex_lock(&pool.lock);
         bool quit = pool.quit;
         seen = atomic_load_explicit(&pool.generation, memory_order_relaxed);
-        loop *open = !quit && index < pool.limit ? pool.open : NULL;
-        if (open)
+        parallel_loop *loop = !quit && index < pool.limit ? pool.loop : NULL;
+        if (loop)
             atomic_fetch_add(&pool.joined, 1);
         pthread_mutex_unlock(&pool.lock);
         if (quit)
             return NULL;
-        if (!open)
+        if (!loop)
             continue;
-        run_indices(open);
+        run_indices(loop);
         pthread_mutex_lock(&pool.lock);
         if (atomic_fetch_sub(&pool.joined, 1) == 1)
-            pthread_cond_signal(&pool.left);
+            pthread_cond_signal(&pool.departed);
         pthread_mutex_unlock(&pool.lock);
     }
 }
@@ -133,24 +140,24 @@ static void after_fork_in_child(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.opened, NULL);
-    pthread_cond_init(&pool.left, NULL);
+    pthread_cond_init(&pool.departed, NULL);
     pool.workers = 0;
     pool.sleeping = 0;
-    pool.open = NULL;
+    pool.loop = NULL;
     atomic_store(&pool.joined, 0);
-    atomic_flag_clear(&pool.taken);
+    atomic_flag_clear(&pool.busy);
 }
 
 static void install_fork_handlers(void) { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
 
-static void open_loop(loop *open, int helpers)
+static void open_loop(parallel_loop *loop, int helpers)
 {
     pthread_once(&fork_handlers, install_fork_handlers);
     pthread_mutex_lock(&pool.lock);
     if (pool.workers < helpers)
         start_workers(helpers);
     pool.limit = helpers;
-    pool.open = open;
+    pool.loop = loop;
     atomic_fetch_add_explicit(&pool.generation, 1, memory_order_release);
     if (pool.sleeping > 0)
         pthread_cond_broadcast(&pool.opened);
@@ -160,13 +167,13 @@ static void open_loop(loop *open, int helpers)
 static void close_loop(void)
 {
     pthread_mutex_lock(&pool.lock);
-    pool.open = NULL;
+    pool.loop = NULL;
     pthread_mutex_unlock(&pool.lock);
     for (int spin = 0; spin < SPINS && atomic_load(&pool.joined) > 0; spin++)
         relax();
     pthread_mutex_lock(&pool.lock);
     while (atomic_load(&pool.joined) > 0)
-        pthread_cond_wait(&pool.left, &pool.lock);
+        pthread_cond_wait(&pool.departed, &pool.lock);
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -186,7 +193,7 @@ static int thread_count(void)
     int wanted = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
     if (wanted > 0)
         return wanted;
-    static atomic_int cores; /* asked for once, since the system call takes longer than a small loop */
+    static atomic_int cores; /* 0: not known yet. Kept, since the system call takes longer than a small loop. */
     int known = atomic_load_explicit(&cores, memory_order_relaxed);
     if (known == 0) {
         known = usable_cores();
@@ -195,34 +202,35 @@ static int thread_count(void)
     return known;
 }
 
+/* A host does not say how many threads it has, so with one the answer is an upper bound. */
 int gsc__parallel_threads(void) { return host_loop.fn ? MAX_THREADS : thread_count(); }
 
-/* A host may run each index on any thread, so each enters the environment. */
+/* One index of a host's loop. A host may run each on any thread, so each enters the environment. */
 static void run_one(void *ctx, size_t index)
 {
-    loop *current = ctx;
+    const parallel_loop *loop = ctx;
     gsc__fpenv callers_env = gsc__fpenv_enter();
-    current->task(current->ctx, index);
+    loop->task(loop->ctx, index);
     gsc__fpenv_leave(callers_env);
 }
 
 void gsc_parallel_run(size_t count, gsc_task *task, void *ctx)
 {
-    loop whole = {.task = task, .ctx = ctx, .count = count};
+    parallel_loop loop = {.task = task, .ctx = ctx, .count = count};
     if (host_loop.fn && count > 1) {
-        host_loop.fn(host_loop.host, count, run_one, &whole);
+        host_loop.fn(host_loop.host, count, run_one, &loop);
         return;
     }
     int threads = count > 1 ? thread_count() : 1;
-    if (threads < 2 || atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
-        run_indices(&whole);
+    if (threads < 2 || atomic_flag_test_and_set_explicit(&pool.busy, memory_order_acquire)) {
+        run_indices(&loop);
         return;
     }
     size_t helpers = (size_t)threads < count ? (size_t)threads - 1 : count - 1;
-    open_loop(&whole, (int)helpers);
-    run_indices(&whole);
+    open_loop(&loop, (int)helpers);
+    run_indices(&loop);
     close_loop();
-    atomic_flag_clear_explicit(&pool.taken, memory_order_release);
+    atomic_flag_clear_explicit(&pool.busy, memory_order_release);
 }
 
 void gsc_set_num_threads(int32_t n)
@@ -240,7 +248,7 @@ void gsc_set_parallel_for(gsc_parallel_for *fn, void *host)
     host_loop.host = host;
 }
 
-/* For programs that unload the library, and for leak checkers at exit. */
+/* Ends the threads before a program unloads the library, and at exit, where leak checkers would report them. */
 __attribute__((destructor)) static void stop_workers(void)
 {
     pthread_mutex_lock(&pool.lock);

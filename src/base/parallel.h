@@ -3,7 +3,7 @@
 #ifndef GSC_BASE_PARALLEL_H
 #define GSC_BASE_PARALLEL_H
 
-/* How many threads may work on a loop. Unknown for a host's parallel-for: the most that the pool can have. */
+/* The most threads that may work on a loop. Unknown for a host's parallel-for: the most that the pool can have. */
 int gsc__parallel_threads(void);
 
 #endif
