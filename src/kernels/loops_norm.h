@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loops_norm.h: sums of powers of magnitudes, for norms. loops.h says what the includer defines. */
+/* loops_norm.h: sums of |y|^p for p = 1 and 2, for norms; y = x * factor, rounded to the element's type. loops.h says
+ * what the includer defines.
+ *
+ * Each run is read once, but a float64 run whose largest magnitude is tiny or huge is read again: its squares may leave
+ * double's range, so the second time its magnitudes are prescaled by a power of two. */
 #ifndef GSC_KERNELS_LOOPS_NORM_H
 #define GSC_KERNELS_LOOPS_NORM_H
 
@@ -10,9 +14,10 @@
 #include "kernels/loops_vector.h"
 
 enum { LANES = 16 /* independent partial sums, whatever the vector width */ };
-_Static_assert(CHUNK % LANES == 0, "chunks must not change the lane of an element");
+_Static_assert(CHUNK % LANES == 0, "every chunk has to begin with lane 0");
 
-/* |y| of one element of any kind but float16. */
+/* |y| of one element of any kind but float16. Only float64 is ever prescaled: in double the squares of the other kinds
+ * neither over- nor underflow. */
 INLINE double magnitude_at(gsc__kind kind, const void *x, size_t i, double factor, double prescale)
 {
     if (kind == GSC_F64)
@@ -23,23 +28,26 @@ INLINE double magnitude_at(gsc__kind kind, const void *x, size_t i, double facto
     return (double)gsc__bits_float(y & 0x7fff0000u);
 }
 
-/* Adds element i to lane i % LANES. Only the last piece of a run may have an n that is no multiple of LANES. */
+INLINE double power(int p, double magnitude) { return p == 1 ? magnitude : magnitude * magnitude; }
+
+/* Adds |y|^p of element i to lane i % LANES. Only the last piece of a run may have an n that is no multiple of LANES.
+ */
 INLINE void add_powers(gsc__kind kind, int p, const void *x, size_t n, double factor, double prescale,
                        double lanes[LANES])
 {
     size_t whole = n - n % LANES;
     for (size_t i = 0; i < whole; i += LANES)
         for (size_t lane = 0; lane < LANES; lane++) {
-            double y = magnitude_at(kind, x, i + lane, factor, prescale);
-            lanes[lane] += p == 1 ? y : y * y;
+            double magnitude = magnitude_at(kind, x, i + lane, factor, prescale);
+            lanes[lane] += power(p, magnitude);
         }
     for (size_t i = whole; i < n; i++) {
-        double y = magnitude_at(kind, x, i, factor, prescale);
-        lanes[i - whole] += p == 1 ? y : y * y;
+        double magnitude = magnitude_at(kind, x, i, factor, prescale);
+        lanes[i - whole] += power(p, magnitude);
     }
 }
 
-/* Of at most CHUNK elements. */
+/* The same for float16; n is at most CHUNK. */
 INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float factor, double lanes[LANES])
 {
     uint16_t rounded[CHUNK];
@@ -49,17 +57,20 @@ INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float factor, dou
     add_powers(GSC_F32, p, wide, n, 1.0, 1.0, lanes);
 }
 
-/* In pieces: the second reading of a piece comes from the first cache, so memory is never waited for twice. */
-INLINE double max_and_powers(gsc__kind kind, int p, const gsc__run *run, double factor, double prescale, uint64_t *max)
+/* Returns the sum of (|y| * prescale)^p over a run. *max_bits becomes the bits of the largest |y|, not prescaled. The
+ * run is processed in pieces: the maximum reads a piece from memory, then the sum reads it from the first-level
+ * cache. */
+INLINE double max_and_powers(gsc__kind kind, int p, const gsc__run *run, double factor, double prescale,
+                             uint64_t *max_bits)
 {
     const size_t size = gsc__kind_size(kind);
     double lanes[LANES] = {0};
-    *max = 0;
+    *max_bits = 0;
     for (size_t first = 0; first < run->count; first += CHUNK) {
         gsc__run piece = {(char *)run->data + first * size, run->count - first < CHUNK ? run->count - first : CHUNK};
         prefetch((uintptr_t)piece.data + PREFETCH_AHEAD, piece.count * size);
-        uint64_t piece_max = scan(kind, SCAN_READ, &piece, 1, factor);
-        *max = piece_max > *max ? piece_max : *max;
+        uint64_t piece_max_bits = scan(kind, SCAN_READ, &piece, 1, factor);
+        *max_bits = piece_max_bits > *max_bits ? piece_max_bits : *max_bits;
         if (kind == GSC_F16)
             add_powers_f16(p, piece.data, piece.count, (float)factor, lanes);
         else
@@ -74,31 +85,32 @@ INLINE double max_and_powers(gsc__kind kind, int p, const gsc__run *run, double 
 /* Indices of gsc__partial.sums. */
 typedef enum sum_range { ORDINARY_SUM, TINY_SUM, HUGE_SUM } sum_range;
 
-/* Only float64 has magnitudes that are tiny or huge. */
-INLINE sum_range range_of_sum(gsc__kind kind, uint64_t max)
+/* The range of a run whose largest |y| has the bits max_bits. Only float64 has magnitudes below 2^-GSC_SAFE or from
+ * 2^GSC_SAFE on, whose squares, or sums of them, could leave double's range. */
+INLINE sum_range range_of_sum(gsc__kind kind, uint64_t max_bits)
 {
-    if (kind != GSC_F64 || max == 0)
+    if (kind != GSC_F64 || max_bits == 0)
         return ORDINARY_SUM;
-    int exponent = (int)(max >> 52) - 1023;
+    int exponent = (int)(max_bits >> 52) - 1023;
     return exponent < -GSC_SAFE ? TINY_SUM : exponent >= GSC_SAFE ? HUGE_SUM : ORDINARY_SUM;
 }
 
 INLINE uint64_t norm(gsc__kind kind, int p, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     static const double prescales[] = {[ORDINARY_SUM] = 1.0, [TINY_SUM] = 0x1p600, [HUGE_SUM] = 0x1p-600};
-    _Static_assert(GSC_PRESCALE == 600, "prescales");
-    uint64_t max = 0;
+    _Static_assert(GSC_PRESCALE == 600, "prescales[] must be 2^GSC_PRESCALE and 2^-GSC_PRESCALE");
+    uint64_t max_bits = 0;
     for (size_t k = 0; k < n_runs; k++) {
-        uint64_t run_max;
-        double sum = max_and_powers(kind, p, &runs[k], factor, 1.0, &run_max);
-        sum_range range = range_of_sum(kind, run_max);
+        uint64_t run_max_bits;
+        double sum = max_and_powers(kind, p, &runs[k], factor, 1.0, &run_max_bits);
+        sum_range range = range_of_sum(kind, run_max_bits);
         if (range != ORDINARY_SUM)
-            sum = max_and_powers(kind, p, &runs[k], factor, prescales[range], &run_max);
+            sum = max_and_powers(kind, p, &runs[k], factor, prescales[range], &run_max_bits);
         partials[k] = (gsc__partial){.sums = {0.0, 0.0, 0.0}};
         partials[k].sums[range] = sum;
-        max = run_max > max ? run_max : max;
+        max_bits = run_max_bits > max_bits ? run_max_bits : max_bits;
     }
-    return max;
+    return max_bits;
 }
 
 INLINE uint64_t norm1(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
