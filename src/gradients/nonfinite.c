@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonfinite.c: a fast check of each part, and a count only where something is not finite. */
+/* nonfinite.c: counts elements that are not finite: a fast check of each block or batch, and a count only of those
+ * where the check finds something. */
 #include "gradients/nonfinite.h"
 
 #include <string.h>
@@ -13,11 +14,11 @@
 #include "gradscaler/status.h"
 #include "kernels/kernels.h"
 
-/* One tensor on all threads. */
+/* Counting one tensor on all threads. */
 typedef struct tensor_count {
-    const gsc__layout *layout; /* logical */
+    const gsc__layout *layout; /* gsc__layout_logical's: elements in row-major order */
     size_t count, elements_per_task;
-    double r;
+    double r; /* the factor: what counts is element * r */
     _Atomic uint64_t infs, nans, first;
 } tensor_count;
 
@@ -44,8 +45,8 @@ static void count_task(void *ctx, size_t index)
         count_block(all, task.first, gsc__block_length(task.first, task.end));
 }
 
-/* Any size, any strides. */
-static bool count_large(const gsc__view *view, double r, gsc__nonfinite *out)
+/* Counts one tensor of any size and any strides. */
+static bool count_tensor(const gsc__view *view, double r, gsc__nonfinite *out)
 {
     gsc__layout layout;
     gsc__layout_logical(view->tensor, view->kind, &layout);
@@ -60,8 +61,8 @@ static bool count_large(const gsc__view *view, double r, gsc__nonfinite *out)
 
 static bool is_small(const gsc__view *view) { return view->dense && view->count < GSC_PARALLEL_MIN; }
 
-/* How many of the first views are small and of one kind. */
-static size_t count_small_views(const gsc__view *views, size_t n)
+/* Returns how many views at the beginning are small and of one kind: one batch. */
+static size_t small_batch_length(const gsc__view *views, size_t n)
 {
     size_t count = 0;
     while (count < n && is_small(&views[count]) && views[count].kind == views[0].kind)
@@ -69,7 +70,7 @@ static size_t count_small_views(const gsc__view *views, size_t n)
     return count;
 }
 
-/* One kernel call for all, neighbours as one run. */
+/* One kernel call for n views of one kind. Neighbours in memory become one run. n is at most GSC_NONFINITE_BATCH. */
 static bool all_finite(const gsc__view *views, size_t n, double r)
 {
     gsc__run runs[GSC_NONFINITE_BATCH];
@@ -81,10 +82,15 @@ static bool all_finite(const gsc__view *views, size_t n, double r)
     return gsc__kernels()->check[kind](runs, run_count, r, NULL) < gsc__kind_infinity(kind);
 }
 
-/* After an overflow in one of thousands of tensors most batches are finite: one check settles them. */
-static bool count_small(const gsc__view *views, size_t n, double r, bool expected, gsc__nonfinite *out)
+/* Memory holds the elements of a compact tensor in row-major order. */
+static bool is_compact(const DLTensor *tensor) { return gsc__fast_count(tensor) > 0; }
+
+/* Counts a batch of small views of one kind; n is at most GSC_NONFINITE_BATCH, as gsc__count_nonfinite demands. After
+ * an overflow in one of thousands of tensors most batches are finite, which one check shows. With likely_nonfinite that
+ * check would be wasted, so it is left out. */
+static bool count_batch(const gsc__view *views, size_t n, double r, bool likely_nonfinite, gsc__nonfinite *out)
 {
-    if (!expected && all_finite(views, n, r))
+    if (!likely_nonfinite && all_finite(views, n, r))
         return false;
     gsc__run runs[GSC_NONFINITE_BATCH];
     gsc__partial found[GSC_NONFINITE_BATCH];
@@ -96,12 +102,12 @@ static bool count_small(const gsc__view *views, size_t n, double r, bool expecte
         if (found[k].counts.infs + found[k].counts.nans == 0)
             continue;
         any = true;
-        if (gsc__fast_count(views[k].tensor) > 0) /* compact: the order of memory is the row-major one */
+        if (is_compact(views[k].tensor)) /* found.first counts in the order of memory */
             out[k] = (gsc__nonfinite){.inf_count = found[k].counts.infs,
                                       .nan_count = found[k].counts.nans,
                                       .first_index = found[k].counts.first};
         else
-            count_large(&views[k], r, &out[k]);
+            count_tensor(&views[k], r, &out[k]);
     }
     return any;
 }
@@ -111,17 +117,20 @@ void gsc__nonfinite_view(const DLTensor *tensor, gsc__view *out)
     const gsc__view_rules rules = {.writes = false, .allow_fp16 = true};
     const gsc__message_subject subject = {.api = "gsc__nonfinite_view", .what = "tensor"};
     if (!tensor || gsc__view_make(tensor, &rules, &subject, out) != GSC_OK)
-        *out = (gsc__view){.dense = true};
+        *out = (gsc__view){.dense = true}; /* a tensor that cannot be read counts as empty */
 }
 
-bool gsc__count_nonfinite(const gsc__view *views, size_t n, double r, bool expected, gsc__nonfinite *out)
+bool gsc__count_nonfinite(const gsc__view *views, size_t n, double r, bool likely_nonfinite, gsc__nonfinite *out)
 {
     bool any = false;
     memset(out, 0, n * sizeof *out);
     for (size_t i = 0; i < n;) {
-        size_t small = count_small_views(views + i, n - i);
-        any |= small > 0 ? count_small(views + i, small, r, expected, out + i) : count_large(&views[i], r, &out[i]);
-        i += small > 0 ? small : 1;
+        size_t batch = small_batch_length(views + i, n - i);
+        if (batch > 0)
+            any |= count_batch(views + i, batch, r, likely_nonfinite, out + i);
+        else
+            any |= count_tensor(&views[i], r, &out[i]);
+        i += batch > 0 ? batch : 1;
     }
     return any;
 }
