@@ -82,7 +82,7 @@ static bool all_finite(const gsc__view *views, size_t n, double r)
     return gsc__kernels()->check[kind](runs, run_count, r, NULL) < gsc__kind_infinity(kind);
 }
 
-/* Memory holds the elements of a compact tensor in row-major order. */
+/* Whether the elements lie in memory in row-major order. False for a tensor without elements. */
 static bool is_compact(const DLTensor *tensor) { return gsc__fast_count(tensor) > 0; }
 
 /* Counts a batch of small views of one kind; n is at most GSC_NONFINITE_BATCH, as gsc__count_nonfinite demands. After
