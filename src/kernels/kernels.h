@@ -30,9 +30,8 @@ typedef union gsc__partial {
     } counts;
 } gsc__partial;
 
-/* Magnitudes in [2^-GSC_SAFE, 2^GSC_SAFE) are ordinary: in double their squares neither over- nor underflow, nor do
- * sums of 2^63 of them. Smaller ones are tiny, larger ones huge; these are prescaled by 2^GSC_PRESCALE or its inverse.
- */
+/* In double, squares of magnitudes in [2^-GSC_SAFE, 2^GSC_SAFE] neither over- nor underflow, nor do sums of 2^63 of
+ * them. A run's largest magnitude is ordinary in [2^-GSC_SAFE, 2^GSC_SAFE), tiny below and huge above. */
 enum { GSC_SAFE = 480, GSC_PRESCALE = 600 };
 
 /* Returns the largest magnitude among the results as the bits of the element type, which tells found_inf, infinity from
