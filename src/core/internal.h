@@ -31,7 +31,7 @@ typedef struct gsc__record {
     bool has_grads;    /* the last check saw a gradient */
     bool found_inf;    /* the last check found an overflow: step will skip */
     bool overflowed;   /* a check since the last update found one: what gsc_scaler_found_inf returns */
-    bool comm_failed;  /* the ranks could not agree: step will skip */
+    bool comm_failed;  /* as pending.comm_failed, for this optimizer: step will skip */
     double max_abs;    /* that the last check saw */
     bool has_result;
     gsc_step_result result;
@@ -43,7 +43,7 @@ typedef struct gsc__pending {
     bool recorded;    /* some optimizer was unscaled, recorded, stepped or skipped */
     bool checked;     /* some gradient was checked, on any rank */
     bool overflow;    /* and some was not finite */
-    bool comm_failed; /* the ranks could not agree: nothing counts */
+    bool comm_failed; /* a collective failed, a rank refused a gradient, or the ranks' scales differ: nothing counts */
 } gsc__pending;
 
 struct gsc_scaler {
@@ -133,7 +133,8 @@ void gsc__ranks_norm_refused(gsc_scaler *scaler, double p);
 /* unscale.c */
 double gsc__inverse_scale(const gsc_scaler *scaler);
 gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *api);
-/* The ranks could not agree on this optimizer's gradients, or on their norm: step will skip. Returns status. */
+/* A collective for this optimizer's gradients, or for their norm, failed on some rank: step will skip. Returns status.
+ */
 gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc_status status);
 typedef struct gsc__check_request {
     const char *api;

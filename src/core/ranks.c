@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.c: one decision for all ranks. Every rank enters the same collectives in the same order, with or without
- * gradients and also when it refuses one; otherwise the others would wait for it. */
+/* ranks.c: one decision for all ranks. Every rank enters the same collectives in the same order, also without gradients
+ * and also after it refused a gradient; otherwise the other ranks would wait for it forever. */
 #include <limits.h>
 #include <math.h>
 
@@ -8,7 +8,8 @@
 
 typedef int collective(void *self, DLTensor *values, void *stream);
 
-/* Returns what the collective returned: 0 on success. The caller goes on with arithmetic. */
+/* Returns what the collective returned: 0 on success. The collective is a callback and runs in the caller's
+ * floating-point environment. Arithmetic on its result follows, so the library's environment is entered after it. */
 static int reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
 {
     DLTensor tensor = {.data = values, .device = scaler->options.device, .ndim = 1, .dtype = dtype, .shape = &n};
@@ -30,6 +31,7 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
 {
     if (!scaler->options.comm)
         return GSC_OK;
+    /* min(scale) = -max(-scale), so one allreduce_max gives the smallest scale, too. */
     enum { FOUND_INF, CHECKED, FAILED, SCALE, MINUS_SCALE, COUNT };
     float values[COUNT] = {[FOUND_INF] = agreement->found_inf ? 1.0f : 0.0f,
                            [CHECKED] = agreement->checked ? 1.0f : 0.0f,
@@ -39,7 +41,7 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
     int failure = reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, values, COUNT);
     if (agreement->failed) {
         scaler->pending.comm_failed = true;
-        return GSC_ERR_COMM; /* no new message: this rank's own says more */
+        return GSC_ERR_COMM; /* this rank's own message stays: it names the cause */
     }
     if (failure != 0)
         return collective_failed(failure);
@@ -62,11 +64,13 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
     return GSC_OK;
 }
 
+/* With allreduce_sum, each rank holds a shard of the gradients. Without it, all hold the same gradients, and each rank
+ * computes the norm alone. */
 static bool is_sharded(const gsc_scaler *scaler) { return scaler->options.comm && scaler->comm.allreduce_sum; }
 
 static bool needs_exponent(double p) { return p != 1.0 && p != 2.0 && !isinf(p); }
 
-/* *exponent becomes the largest over all ranks, so that their sums have the same unit. */
+/* *exponent becomes the largest over all ranks, so that every rank scales its terms by the same power of two. */
 static int agree_on_exponent(gsc_scaler *scaler, int *exponent)
 {
     float value = (float)*exponent;
@@ -107,12 +111,13 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__no
     return GSC_OK;
 }
 
-/* Leaves no message, so that the refusal's stays. */
+/* Leaves no message of its own, so that the message of the refusal stays. */
 void gsc__ranks_norm_refused(gsc_scaler *scaler, double p)
 {
     if (!is_sharded(scaler))
         return;
-    int exponent = INT_MIN / 2;
+    int exponent = INT_MIN / 2; /* no rank has a smaller one, so the maximum is the other ranks' */
+    /* NaN makes the norm NaN on the other ranks, which then do not clip. */
     gsc__norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
     if (!needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
         (void)reduce_sums(scaler, &sums);
