@@ -82,7 +82,7 @@ static const float *widen(gsc_tape *tape, gsc__kind kind, const void *values, in
     size_t count = (size_t)rows * (size_t)columns;
     float *wide = gsc__tape_scratch(tape, count, GSC_F32);
     if (wide)
-        gsc__convert_all(kind, values, GSC_F32, wide, count);
+        gsc__convert_parallel(kind, values, GSC_F32, wide, count);
     return wide;
 }
 
@@ -175,7 +175,7 @@ static gsc_status run_widened(gsc_tape *tape, gsc__gemm g, const void *a, const 
         return GSC_ERR_MEMORY;
     g.kind = GSC_F32;
     GSC_TRY(run_dnnl(tape, g, wide_a, wide_b, wide_bias, wide_c));
-    gsc__convert_all(GSC_F32, wide_c, kind, c, count);
+    gsc__convert_parallel(GSC_F32, wide_c, kind, c, count);
     return GSC_OK;
 }
 

@@ -19,7 +19,7 @@ gsc_status gsc__op_cast_forward(const gsc__node *node, gsc_tape *tape)
 {
     (void)tape;
     const gsc_tensor *x = node->in[0], *out = node->out;
-    gsc__convert_all(x->kind, x->data.data, out->kind, out->data.data, x->count);
+    gsc__convert_parallel(x->kind, x->data.data, out->kind, out->data.data, x->count);
     return GSC_OK;
 }
 
@@ -27,6 +27,6 @@ gsc_status gsc__op_cast_backward(const gsc__node *node, gsc_tape *tape, void *co
 {
     (void)tape;
     const gsc_tensor *x = node->in[0], *out = node->out;
-    gsc__convert_all(out->kind, out->grad.data, x->kind, grads[0], x->count);
+    gsc__convert_parallel(out->kind, out->grad.data, x->kind, grads[0], x->count);
     return GSC_OK;
 }

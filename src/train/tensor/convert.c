@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convert.c: conversions and sums of gradients, a strip at a time. */
+/* convert.c: conversions between dtypes, and sums of gradients. What needs an intermediate dtype goes through a strip:
+ * a buffer of GSC_STRIP elements on the stack. */
 #include "train/tensor/convert.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "base/isa.h"
 #include "gradscaler/runtime.h"
 
-/* Of the instruction set in use, so that GSC_ISA chooses here too. */
+/* gsc_isa() names the instruction set in use, so the environment variable GSC_ISA decides here, too. */
 static bool has_f16c(void) { return gsc__isa_has_f16c(gsc_isa()); }
 
 static void f16_to_f32(const uint16_t *restrict src, float *restrict dst, size_t n)
@@ -46,8 +47,8 @@ static void f64_to_f32(const double *restrict src, float *restrict dst, size_t n
         dst[i] = (float)src[i];
 }
 
-/* Rounds to odd: what is not exact gets an odd last bit, so that a second rounding to a half dtype sees on which side
- * of a tie the value is (Boldo and Melquiond, 2008). */
+/* Rounds to odd: toward zero, and a result that is not exact gets an odd last bit. A second rounding, to a half dtype,
+ * then sees on which side of a tie the value is (Boldo and Melquiond, 2008). */
 static float f64_to_f32_odd(double value)
 {
     float nearest = (float)value;
@@ -55,16 +56,17 @@ static float f64_to_f32_odd(double value)
         return nearest;
     uint32_t bits = gsc__float_bits(nearest);
     if (fabs((double)nearest) > fabs(value))
-        bits--;
+        bits--; /* the neighbour toward zero: bits without the sign order magnitudes */
     return gsc__bits_float(bits | 1u);
 }
 
-static void f64_to_f32_all_odd(const double *restrict src, float *restrict dst, size_t n)
+static void f64_to_f32_odd_row(const double *restrict src, float *restrict dst, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = f64_to_f32_odd(src[i]);
 }
 
+/* Callers of the two functions below give floating-point kinds only. */
 static void from_f32(const float *src, gsc__kind to, void *dst, size_t n)
 {
     switch (to) {
@@ -73,19 +75,19 @@ static void from_f32(const float *src, gsc__kind to, void *dst, size_t n)
     case GSC_F16: f32_to_f16(src, dst, n); break;
     case GSC_BF16: f32_to_bf16(src, dst, n); break;
     case GSC_I64:
-    case GSC_NO_KIND: break;
+    case GSC_NO_KIND: break; /* never given */
     }
 }
 
-static void to_f32(gsc__kind from, const void *src, bool half_follows, float *dst, size_t n)
+static void to_f32(gsc__kind from, const void *src, bool round_to_odd, float *dst, size_t n)
 {
     switch (from) {
     case GSC_F32: memcpy(dst, src, n * sizeof *dst); break;
-    case GSC_F64: (half_follows ? f64_to_f32_all_odd : f64_to_f32)(src, dst, n); break;
+    case GSC_F64: (round_to_odd ? f64_to_f32_odd_row : f64_to_f32)(src, dst, n); break;
     case GSC_F16: f16_to_f32(src, dst, n); break;
     case GSC_BF16: bf16_to_f32(src, dst, n); break;
     case GSC_I64:
-    case GSC_NO_KIND: break;
+    case GSC_NO_KIND: break; /* never given */
     }
 }
 
@@ -103,13 +105,13 @@ void gsc__convert(gsc__kind from, const void *src, gsc__kind to, void *dst, size
         float strip[GSC_STRIP];
         for (size_t i = 0; i < n; i += GSC_STRIP) {
             size_t length = gsc__strip_length(i, n);
-            to_f32(from, gsc__at(from, src, i), true, strip, length);
+            to_f32(from, gsc__at(from, src, i), true, strip, length); /* from_f32 may round again */
             from_f32(strip, to, gsc__at_mutable(to, dst, i), length);
         }
     }
 }
 
-/* A loop over elements of src and dst that is cut into tasks. */
+/* A loop over the n elements of src and dst, cut into tasks. */
 typedef struct loop {
     gsc__kind from, to;
     const void *src;
@@ -125,7 +127,7 @@ static void convert_task(void *ctx, size_t index)
                  gsc__at_mutable(job->to, job->dst, part.first), part.end - part.first);
 }
 
-void gsc__convert_all(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n)
+void gsc__convert_parallel(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n)
 {
     loop job = {.from = from, .to = to, .src = src, .dst = dst, .n = n};
     gsc_parallel_run(gsc__parts(n, GSC_TASK_ELEMENTS), convert_task, &job);
@@ -142,7 +144,8 @@ const double *gsc__load_f64(gsc__kind kind, const void *src, size_t first, size_
 
 static void add_f32(float *restrict dst, const float *restrict src, size_t n)
 {
-    for (size_t i = 0; i < n; i++) /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): from_f32 fills it */
+    /* add_half's strips are filled by to_f32, which the analyzer does not follow. */
+    for (size_t i = 0; i < n; i++) /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign) */
         dst[i] += src[i];
 }
 

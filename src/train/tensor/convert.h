@@ -6,15 +6,15 @@
 #include "base/blocks.h"
 #include "base/dtype_kind.h"
 
-/* Elements that are converted at a time: their float64 copies fit in the first-level cache. */
+/* A strip: the elements that are converted at a time. Their float64 copies fit in the first-level cache. */
 enum { GSC_STRIP = 1024 };
 /* Elements of one task. Tasks are the same for every thread count. */
 enum { GSC_TASK_ELEMENTS = 16 * GSC_STRIP };
 
-/* On the calling thread; src and dst are disjoint. */
+/* Both kinds are floating-point, in all functions of this file. On the calling thread; src and dst are disjoint. */
 void gsc__convert(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n);
-/* On all threads. */
-void gsc__convert_all(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n);
+/* The same, on all threads. */
+void gsc__convert_parallel(gsc__kind from, const void *src, gsc__kind to, void *dst, size_t n);
 /* Elements first … first + n - 1 as float64, n <= GSC_STRIP: src itself where it is float64, else copied to strip. */
 const double *gsc__load_f64(gsc__kind kind, const void *src, size_t first, size_t n, double strip[GSC_STRIP]);
 /* dst[i] += src[i], computed in float32 for the half dtypes. On all threads. */
