@@ -201,9 +201,9 @@ const gsc__dnnl_matmul *gsc__dnnl_find(gsc__dnnl *dnnl, const gsc__gemm *gemm)
         }
     }
     gsc__dnnl_matmul *matmul = make_room(dnnl);
-    int threads = gsc__hold_openmp();
+    int threads = gsc__openmp_use_one_thread();
     gsc_status status = make_matmul(matmul, gemm, dnnl->engine);
-    gsc__release_openmp(threads);
+    gsc__openmp_restore(threads);
     if (status != GSC_OK)
         return NULL; /* the entry stays empty: used is 0 */
     matmul->used = dnnl->clock;
@@ -248,10 +248,10 @@ gsc_status gsc__dnnl_run(const gsc__dnnl *dnnl, const gsc__dnnl_matmul *matmul, 
         return fail("finding a matrix product for this processor", dnnl_unimplemented);
     /* oneDNN takes inputs by plain pointers and does not write to them. */
     void *handles[ARGS] = {(void *)(uintptr_t)a, (void *)(uintptr_t)b, (void *)(uintptr_t)bias, c, scratch};
-    int threads = gsc__hold_openmp();
-    sigset_t signals = gsc__hold_signals();
+    int threads = gsc__openmp_use_one_thread();
+    sigset_t signals = gsc__signals_block();
     dnnl_status_t status = execute(dnnl, matmul, handles);
-    gsc__release_signals(signals);
-    gsc__release_openmp(threads);
+    gsc__signals_restore(signals);
+    gsc__openmp_restore(threads);
     return status == dnnl_success ? GSC_OK : fail("a matrix product", status);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.c: what has to hold on the calling thread while oneDNN works. */
+/* guard.c: OpenMP and the signals of the calling thread while oneDNN works. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "train/dnnl/guard.h"
 
@@ -7,14 +7,14 @@
 #include <pthread.h>
 #include <string.h>
 
-/* OpenMP has the only setting for oneDNN's threads. Which OpenMP runtime oneDNN brought along, if any, is known at run
- * time only. */
+/* oneDNN has no setting for its number of threads; it takes OpenMP's. Which OpenMP runtime oneDNN was linked with is
+ * known at run time only, so its functions are looked up. NULL: no OpenMP runtime is loaded. */
 static struct {
     int (*get_max_threads)(void);
     void (*set_num_threads)(int);
 } openmp;
 
-static pthread_once_t openmp_found = PTHREAD_ONCE_INIT;
+static pthread_once_t openmp_lookup = PTHREAD_ONCE_INIT;
 
 static void find_openmp(void)
 {
@@ -25,30 +25,32 @@ static void find_openmp(void)
     memcpy(&openmp.set_num_threads, &set, sizeof set);
 }
 
-int gsc__hold_openmp(void)
+int gsc__openmp_use_one_thread(void)
 {
-    pthread_once(&openmp_found, find_openmp);
+    pthread_once(&openmp_lookup, find_openmp);
     int threads = openmp.get_max_threads ? openmp.get_max_threads() : 1;
     if (threads > 1)
         openmp.set_num_threads(1);
     return threads;
 }
 
-void gsc__release_openmp(int threads)
+void gsc__openmp_restore(int threads)
 {
     if (threads > 1)
         openmp.set_num_threads(threads);
 }
 
-sigset_t gsc__hold_signals(void)
+sigset_t gsc__signals_block(void)
 {
-    static const int not_held[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    sigset_t held, before;
-    sigfillset(&held);
-    for (size_t i = 0; i < sizeof not_held / sizeof *not_held; i++)
-        sigdelset(&held, not_held[i]);
-    pthread_sigmask(SIG_BLOCK, &held, &before);
+    /* The kernel kills a process whose thread causes a fault while its signal is blocked, without calling the handler.
+     * SIGABRT is not blocked either, so that abort() takes effect at once. */
+    static const int never_blocked[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof never_blocked / sizeof *never_blocked; i++)
+        sigdelset(&blocked, never_blocked[i]);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
     return before;
 }
 
-void gsc__release_signals(sigset_t before) { pthread_sigmask(SIG_SETMASK, &before, NULL); }
+void gsc__signals_restore(sigset_t before) { pthread_sigmask(SIG_SETMASK, &before, NULL); }

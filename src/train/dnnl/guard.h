@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.h: what has to hold on the calling thread while oneDNN works: one OpenMP thread, no signal handlers. The
- * includer defines _GNU_SOURCE or _POSIX_C_SOURCE, for sigset_t. */
+/* guard.h: the state of the calling thread while oneDNN works: one OpenMP thread, and signals blocked. The includer
+ * defines _GNU_SOURCE or _POSIX_C_SOURCE, for sigset_t. */
 #ifndef GSC_TRAIN_DNNL_GUARD_H
 #define GSC_TRAIN_DNNL_GUARD_H
 
 #include <signal.h>
 
 /* oneDNN is mostly built with OpenMP. Its threads would compete with the library's own, ignore gsc_set_num_threads, and
- * not survive a fork. So the library splits products itself and has OpenMP use one thread: around making primitives,
- * which remember the number of threads, and around running them. Returns what release takes. */
-int gsc__hold_openmp(void);
-void gsc__release_openmp(int threads);
+ * not survive a fork. So the library splits products itself and lets OpenMP use one thread: while primitives are made,
+ * which remember the number of threads, and while they run. Returns the number of threads before, for restore. */
+int gsc__openmp_use_one_thread(void);
+void gsc__openmp_restore(int threads);
 
 /* oneDNN's code for x86-64 may use the stack pointer as a pointer into the heap; a signal handler that runs then
- * overwrites heap memory (issue 4845 of uxlfoundation/oneDNN, fixed in 3.11.2). So signals wait until the product is
- * computed, or another thread takes them; signals that the thread itself causes are not held. Returns what release
- * takes. */
-sigset_t gsc__hold_signals(void);
-void gsc__release_signals(sigset_t before);
+ * overwrites heap memory (issue 4845 of uxlfoundation/oneDNN, fixed in 3.11.2). So signals are blocked on this thread
+ * until the product is computed; another thread may take them before. Signals for the thread's own faults, and SIGABRT,
+ * are not blocked. Returns the signal mask before, for restore. */
+sigset_t gsc__signals_block(void);
+void gsc__signals_restore(sigset_t before);
 
 #endif
