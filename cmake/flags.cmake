@@ -5,8 +5,9 @@
 # they let comparisons and square roots vectorise. The linker gets the first too: -ffast-math there adds start-up code to a
 # library that flushes subnormals to zero in the whole process.
 set(gsc_number_flags -fno-fast-math -ffp-contract=off -fno-trapping-math -fno-math-errno)
-# A short loop that crosses a fetch boundary can take 40 % longer: speed must not depend on where other code pushes it.
-set(gsc_layout_flags $<$<C_COMPILER_ID:GNU>:-falign-functions=64> $<$<C_COMPILER_ID:GNU>:-falign-loops=32>)
+# A short loop can take 40 % longer where it crosses a fetch boundary. Aligned functions keep their loops where they are,
+# whatever code is added before them.
+set(gsc_layout_flags $<$<C_COMPILER_ID:GNU>:-falign-functions=64>)
 set(gsc_warning_flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
 
 function(gsc_set_flags target)
