@@ -132,7 +132,7 @@ gsc_status gsc__op_cross_entropy_loss_check(gsc__call *call)
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_cross_entropy_loss: logits has shape %s, labels %s; they must be [m, classes] and [m]",
                         gsc__tensor_shape_text(logits).text, gsc__tensor_shape_text(labels).text);
-    call->kind = call->kinds[0];
+    call->out_kind = call->in_kinds[0];
     call->saved_bytes = (size_t)logits->shape[0] * sizeof(double);
     return check_labels(labels, logits->shape[1]);
 }

@@ -9,7 +9,7 @@
 gsc_status gsc__op_scale_loss_check(gsc__call *call)
 {
     GSC_TRY(gsc__check_one_float(call));
-    call->kind = call->kind == GSC_F64 ? GSC_F64 : GSC_F32;
+    call->out_kind = call->out_kind == GSC_F64 ? GSC_F64 : GSC_F32;
     gsc__keep_shape(call);
     return GSC_OK;
 }

@@ -8,7 +8,7 @@
 gsc_status gsc__op_reshape_check(gsc__call *call)
 {
     const gsc_tensor *x = call->in[0];
-    call->kind = x->kind;
+    call->out_kind = x->kind;
     int32_t unknown = -1;
     int64_t known = 1; /* product of the given sizes; stops growing past the count: then it cannot match */
     bool fits = true;

@@ -49,7 +49,7 @@ gsc_tensor *gsc_cast(gsc_tensor *x, DLDataType dtype)
         gsc__refuse_dtype("gsc_cast", "dtype", dtype, GSC_FLOAT_NAMES);
         return NULL;
     }
-    return gsc__op_apply(&(gsc__call){.op = &gsc__op_table[GSC_OP_cast], .in = {x}, .kind = kind});
+    return gsc__op_apply(&(gsc__call){.op = &gsc__op_table[GSC_OP_cast], .in = {x}, .out_kind = kind});
 }
 
 gsc_tensor *gsc_reshape(gsc_tensor *x, int32_t ndim, const int64_t *shape)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apply.c: an op call from inputs to result. */
+/* apply.c: carries out an op call, from its inputs to the result and the record on the tape. */
 #include "train/tape/apply.h"
 
 #include "base/fpenv.h"
 #include "train/tape/cast.h"
 #include "train/tape/tape.h"
 
-/* The tape of the inputs that are on one. NULL with a message: none is, or they are on different tapes. */
+/* Returns the tape of the inputs. An input on no tape, such as a parameter, does not count. Returns NULL with a
+ * message if no input is on a tape, or if two are on different tapes. */
 static gsc_tape *find_tape(const gsc__call *call)
 {
     gsc_tape *found = NULL;
@@ -29,7 +30,7 @@ static gsc_tape *find_tape(const gsc__call *call)
     return found;
 }
 
-static bool depends_on_gradient(const gsc__call *call)
+static bool any_input_requires_grad(const gsc__call *call)
 {
     for (int i = 0; i < call->op->inputs; i++)
         if (call->in[i] && call->in[i]->requires_grad)
@@ -37,26 +38,26 @@ static bool depends_on_gradient(const gsc__call *call)
     return false;
 }
 
-/* Computes and records; the inputs have the dtypes that the op wants. */
+/* Computes the result, and records the call if a gradient is needed. The inputs have the dtypes in_kinds already. */
 static gsc_tensor *run(gsc_tape *tape, const gsc__call *call)
 {
     size_t count;
-    if (gsc__shape_count(call->op->name, call->kind, call->ndim, call->shape, &count) != GSC_OK)
+    if (gsc__shape_count(call->op->name, call->out_kind, call->ndim, call->shape, &count) != GSC_OK)
         return NULL;
-    gsc_tensor *out = gsc__tape_tensor(tape, call->kind, call->ndim, call->shape, count);
+    gsc_tensor *out = gsc__tape_tensor(tape, call->out_kind, call->ndim, call->shape, count);
     gsc__node *node = out ? gsc__arena_alloc(&tape->arena, sizeof *node) : NULL;
     void *saved = node ? gsc__arena_alloc(&tape->arena, call->saved_bytes) : NULL;
-    if (!saved)
+    if (!saved) /* not NULL for 0 bytes */
         return NULL;
     *node = (gsc__node){.op = call->op, .out = out, .factor = call->factor, .saved = saved};
     for (int i = 0; i < call->op->inputs; i++)
         node->in[i] = call->in[i];
-    gsc__arena_mark mark = gsc__arena_get_mark(&tape->arena);
+    gsc__arena_mark mark = gsc__arena_get_mark(&tape->arena); /* to free what forward takes with gsc__tape_scratch */
     gsc_status status = call->op->forward(node, tape);
     gsc__arena_rewind(&tape->arena, mark);
     if (status != GSC_OK)
         return NULL;
-    if (depends_on_gradient(call)) {
+    if (any_input_requires_grad(call)) {
         out->requires_grad = true;
         out->node = node;
         node->previous = tape->last;
@@ -65,10 +66,11 @@ static gsc_tensor *run(gsc_tape *tape, const gsc__call *call)
     return out;
 }
 
+/* Returns an earlier cast of the parameter x, made in the same autocast region; else NULL. */
 static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc__kind kind, uint64_t region)
 {
     for (const gsc__cached_cast *entry = tape->casts; entry; entry = entry->previous)
-        if (entry->param == x->serial && entry->region == region && entry->cast->kind == kind &&
+        if (entry->serial == x->serial && entry->region == region && entry->cast->kind == kind &&
             entry->cast->requires_grad == x->requires_grad)
             return entry->cast;
     return NULL;
@@ -77,18 +79,18 @@ static gsc_tensor *find_cast(const gsc_tape *tape, const gsc_tensor *x, gsc__kin
 static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc__kind kind)
 {
     uint64_t region = gsc__autocast_region();
-    bool cached = !x->tape && region != 0;
-    gsc_tensor *out = cached ? find_cast(tape, x, kind, region) : NULL;
+    bool cacheable = !x->tape && region != 0; /* a parameter, inside an autocast region (region 0: outside) */
+    gsc_tensor *out = cacheable ? find_cast(tape, x, kind, region) : NULL;
     if (out)
         return out;
-    gsc__call call = {.op = &gsc__cast_op, .in = {x}, .kinds = {x->kind}, .kind = kind};
+    gsc__call call = {.op = &gsc__cast_op, .in = {x}, .in_kinds = {x->kind}, .out_kind = kind};
     out = call.op->check(&call) == GSC_OK ? run(tape, &call) : NULL;
-    if (!out || !cached)
+    if (!out || !cacheable)
         return out;
     gsc__cached_cast *entry = gsc__arena_alloc(&tape->arena, sizeof *entry);
     if (!entry)
         return NULL;
-    *entry = (gsc__cached_cast){.previous = tape->casts, .param = x->serial, .cast = out, .region = region};
+    *entry = (gsc__cached_cast){.previous = tape->casts, .serial = x->serial, .cast = out, .region = region};
     tape->casts = entry;
     return out;
 }
@@ -96,9 +98,9 @@ static gsc_tensor *cast(gsc_tape *tape, gsc_tensor *x, gsc__kind kind)
 static gsc_tensor *cast_and_run(gsc_tape *tape, gsc__call *call)
 {
     for (int i = 0; i < call->op->inputs; i++) {
-        if (!call->in[i] || call->in[i]->kind == call->kinds[i])
+        if (!call->in[i] || call->in[i]->kind == call->in_kinds[i])
             continue;
-        call->in[i] = cast(tape, call->in[i], call->kinds[i]);
+        call->in[i] = cast(tape, call->in[i], call->in_kinds[i]);
         if (!call->in[i])
             return NULL;
     }
@@ -110,16 +112,16 @@ gsc_tensor *gsc__op_apply(gsc__call *call)
     const gsc__op *op = call->op;
     for (int i = 0; i < op->required; i++)
         if (!call->in[i])
-            return NULL;
+            return NULL; /* the op that should have made this input has left the message */
     gsc_tape *tape = find_tape(call);
     if (!tape)
         return NULL;
     for (int i = 0; i < op->inputs; i++) {
         if (call->in[i] && call->in[i]->param)
-            call->in[i] = call->in[i]->param;
-        call->kinds[i] = call->in[i] ? call->in[i]->kind : GSC_NO_KIND;
+            call->in[i] = call->in[i]->param; /* ops see the parameter itself, not a tape's handle of it */
+        call->in_kinds[i] = call->in[i] ? call->in[i]->kind : GSC_NO_KIND;
     }
-    gsc__autocast_kinds(op->policy, call->kinds, op->inputs);
+    gsc__autocast_kinds(op->policy, call->in_kinds, op->inputs);
     gsc__fpenv caller = gsc__fpenv_enter();
     gsc_tensor *out = op->check(call) == GSC_OK ? cast_and_run(tape, call) : NULL;
     gsc__fpenv_leave(caller);

@@ -10,15 +10,15 @@ gsc_status gsc__check_one_float(gsc__call *call)
     for (int i = 0; i < op->inputs; i++) {
         if (!call->in[i])
             continue;
-        if (!gsc__kind_is_float(call->kinds[i]))
+        if (!gsc__kind_is_float(call->in_kinds[i]))
             return gsc_fail(GSC_ERR_VALUE, "%s: %s is int64, a floating-point dtype is needed", op->name,
                             op->operands[i]);
-        if (call->kinds[i] != call->kinds[0])
+        if (call->in_kinds[i] != call->in_kinds[0])
             return gsc_fail(GSC_ERR_VALUE, "%s: %s is %s but %s is %s; they must be equal: use gsc_cast", op->name,
-                            op->operands[0], gsc__kind_name(call->kinds[0]), op->operands[i],
-                            gsc__kind_name(call->kinds[i]));
+                            op->operands[0], gsc__kind_name(call->in_kinds[0]), op->operands[i],
+                            gsc__kind_name(call->in_kinds[i]));
     }
-    call->kind = call->kinds[0];
+    call->out_kind = call->in_kinds[0];
     return GSC_OK;
 }
 

@@ -18,10 +18,10 @@ typedef struct gsc__op gsc__op;
 /* A call that is about to be made. */
 typedef struct gsc__call {
     const gsc__op *op;
-    gsc_tensor *in[GSC_OP_INPUTS];  /* NULL: an optional one that is absent */
-    gsc__kind kinds[GSC_OP_INPUTS]; /* the dtypes that the inputs will have, once cast */
-    gsc__kind kind;                 /* the result's dtype and shape: for cast and reshape the caller gives them, */
-    int32_t ndim;                   /* else check does */
+    gsc_tensor *in[GSC_OP_INPUTS];     /* NULL: an optional one that is absent */
+    gsc__kind in_kinds[GSC_OP_INPUTS]; /* the dtypes to which the inputs are cast before the op runs */
+    gsc__kind out_kind;                /* the result's dtype and shape: the caller of cast gives the dtype, that of */
+    int32_t ndim;                      /* reshape the shape; else check sets them */
     int64_t shape[GSC_TENSOR_MAX_DIMS];
     double factor;      /* of scale_loss */
     size_t saved_bytes; /* set by check: memory that forward fills for backward, besides inputs and result */

@@ -10,9 +10,9 @@
 /* A parameter in another dtype, made by autocast; later ops of the region use it again. */
 typedef struct gsc__cached_cast {
     struct gsc__cached_cast *previous;
-    uint64_t param; /* its serial number */
+    uint64_t serial; /* the parameter's serial number */
     gsc_tensor *cast;
-    uint64_t region;
+    uint64_t region; /* gsc__autocast_region() when the cast was made */
 } gsc__cached_cast;
 
 struct gsc_tape {

@@ -124,20 +124,20 @@ static void add_input(op_trial *trial, int i, gsc__kind kind, const char *shape)
     trial->in[i].data.data = inside(&trial->in_memory[i]);
     fill_input(&trial->in[i], &trial->ref_in[i], trial->in[0].shape[1]);
     trial->call.in[i] = &trial->in[i];
-    trial->call.kinds[i] = kind;
+    trial->call.in_kinds[i] = kind;
 }
 
 static void set_up(op_trial *trial, int op, const op_shapes *shapes, gsc__kind kind, gsc__kind cast_to)
 {
     *trial = (op_trial){.test = &op_tests[op],
-                        .call = {.op = &gsc__op_table[op], .kind = cast_to, .factor = REFERENCE_FACTOR}};
+                        .call = {.op = &gsc__op_table[op], .out_kind = cast_to, .factor = REFERENCE_FACTOR}};
     assert_ok(gsc_tape_create(&trial->tape));
     for (int i = 0; i < GSC_OP_INPUTS && shapes->in[i]; i++)
         add_input(trial, i, kind, shapes->in[i]);
     if (op == GSC_OP_reshape)
         trial->call.ndim = parse_shape(shapes->out, trial->call.shape);
     assert_ok(trial->call.op->check(&trial->call));
-    init_tensor(&trial->out, &trial->ref_out, trial->call.kind, shapes->out);
+    init_tensor(&trial->out, &trial->ref_out, trial->call.out_kind, shapes->out);
     assert_int_equal(trial->call.ndim, trial->out.data.ndim);
     assert_memory_equal(trial->call.shape, trial->out.shape, (size_t)trial->call.ndim * sizeof(int64_t));
     trial->out_memory = new_guarded(gsc__tensor_bytes(&trial->out));
