@@ -33,15 +33,17 @@ gsc_status gsc__broadcast_shape(gsc__call *call)
 
 gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_tensor *result)
 {
-    gsc__broadcast_view reversed = {.data = tensor->data.data, .kind = tensor->kind};
+    gsc__broadcast_view reversed = {.data = tensor->data.data, .kind = tensor->kind}; /* last dimension first */
     int32_t n = 0;
-    int64_t step = 1;
+    int64_t step = 1; /* elements of the tensor from one index of dimension d to the next */
     for (int32_t d = result->data.ndim - 1; d >= 0; d--) {
-        int64_t size = result->shape[d], stored = size_at(tensor, result->data.ndim, d);
-        int64_t stride = stored == 1 ? 0 : step;
-        step *= stored;
+        int64_t size = result->shape[d], tensor_size = size_at(tensor, result->data.ndim, d);
+        int64_t stride = tensor_size == 1 ? 0 : step;
+        step *= tensor_size;
         if (size == 1)
             continue;
+        /* Dimension d is merged into the one after it if one stride reaches the elements of both. So are neighbours
+         * that the tensor is broadcast along: both have stride 0. */
         if (n > 0 && stride == reversed.stride[n - 1] * reversed.size[n - 1]) {
             reversed.size[n - 1] *= size;
             continue;
@@ -58,16 +60,17 @@ gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_t
     return view;
 }
 
-/* Writes n copies of the element. */
-static void repeat(const gsc__broadcast_view *view, const void *element, size_t n, gsc__kind compute, void *out)
+/* Converts the element and writes n copies of it. */
+static void repeat(const gsc__broadcast_view *view, const void *element, size_t n, gsc__kind out_kind, void *out)
 {
-    size_t size = gsc__kind_size(compute);
-    gsc__convert(view->kind, element, compute, out, 1);
+    size_t size = gsc__kind_size(out_kind);
+    gsc__convert(view->kind, element, out_kind, out, 1);
     for (size_t i = 1; i < n; i++)
         memcpy((char *)out + i * size, out, size);
 }
 
-/* Offset in the tensor of the view's row: an index into all dimensions but the last. */
+/* A row of the view is a run of elements along its last dimension. Rows are numbered in the order of the result.
+ * Returns the offset of a row's first element in the tensor. */
 static size_t row_offset(const gsc__broadcast_view *view, size_t row)
 {
     size_t offset = 0;
@@ -78,46 +81,47 @@ static size_t row_offset(const gsc__broadcast_view *view, size_t row)
     return offset;
 }
 
-const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__kind compute, void *strip)
+const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__kind out_kind,
+                                void *strip)
 {
     if (view->ndim == 0) {
-        repeat(view, view->data, n, compute, strip);
+        repeat(view, view->data, n, out_kind, strip);
         return strip;
     }
     int32_t last = view->ndim - 1;
     size_t columns = (size_t)view->size[last], stride = (size_t)view->stride[last];
-    if (view->ndim == 1 && stride == 1 && view->kind == compute)
-        return gsc__at(compute, view->data, first);
+    if (view->ndim == 1 && stride == 1 && view->kind == out_kind)
+        return gsc__at(out_kind, view->data, first);
     for (size_t done = 0; done < n;) {
         size_t row = (first + done) / columns, column = (first + done) % columns;
         size_t run = columns - column < n - done ? columns - column : n - done;
         const void *source = gsc__at(view->kind, view->data, row_offset(view, row) + column * stride);
-        void *out = gsc__at_mutable(compute, strip, done);
+        void *out = gsc__at_mutable(out_kind, strip, done);
         if (stride == 1)
-            gsc__convert(view->kind, source, compute, out, run);
+            gsc__convert(view->kind, source, out_kind, out, run);
         else
-            repeat(view, source, run, compute, out);
+            repeat(view, source, run, out_kind, out);
         done += run;
     }
     return strip;
 }
 
-/* The sums are the elements of a tensor, and their terms those of the gradient. The view's dimensions with stride 0 are
- * summed. A task computes up to WIDTH sums of one row: of neighbours along the last dimension, or a single one where
- * the last dimension is summed. */
+/* Each element of the tensor gets the sum of the gradient's elements that it was broadcast to. The view's dimensions
+ * with stride 0 are summed over; the others are kept. The sums form rows along the view's last dimension. If that
+ * dimension is summed over, a row has one sum. A task computes up to WIDTH neighbouring sums of one row. */
 enum { WIDTH = 256 };
 
 typedef struct broadcast_sum {
     const gsc__broadcast_view *view;
     const void *gradient;
     void *sums;
-    int64_t step[GSC_TENSOR_MAX_DIMS]; /* of the view's dimensions in the gradient, which is compact */
-    size_t row;                        /* sums of a row */
+    int64_t step[GSC_TENSOR_MAX_DIMS]; /* strides of the view's dimensions in the gradient, which is compact */
+    size_t sums_per_row;
     size_t tasks_per_row;
 } broadcast_sum;
 
-/* Offset in the gradient of element `index` of all dimensions but the last that are summed, or of those that are not.
- */
+/* Offset in the gradient for an index into some of the view's dimensions: those that are summed over, or (`summed`
+ * false) those that are kept. The last dimension is left out; the caller goes along it. */
 static size_t gradient_offset(const broadcast_sum *job, bool summed, size_t index)
 {
     const gsc__broadcast_view *view = job->view;
@@ -131,8 +135,9 @@ static size_t gradient_offset(const broadcast_sum *job, bool summed, size_t inde
     return offset;
 }
 
-/* How many elements gradient_offset has of the dimensions that are summed. */
-static size_t summed_count(const gsc__broadcast_view *view)
+/* The product of the sizes of the summed dimensions, without the last dimension: how many runs of the gradient are
+ * added up. */
+static size_t summed_runs(const gsc__broadcast_view *view)
 {
     size_t count = 1;
     for (int32_t d = view->ndim - 2; d >= 0; d--)
@@ -140,12 +145,13 @@ static size_t summed_count(const gsc__broadcast_view *view)
     return count;
 }
 
-static void add_row(const broadcast_sum *job, size_t first, size_t n, double *sums)
+/* Adds elements first … first + n - 1 of the gradient to n sums, one to each. */
+static void add_run(const broadcast_sum *job, size_t first, size_t n, double *sums)
 {
     double strip[GSC_STRIP];
-    const double *terms = gsc__load_f64(job->view->kind, job->gradient, first, n, strip);
+    const double *elements = gsc__load_f64(job->view->kind, job->gradient, first, n, strip);
     for (size_t i = 0; i < n; i++)
-        sums[i] += terms[i];
+        sums[i] += elements[i];
 }
 
 static void sum_task(void *ctx, size_t index)
@@ -154,18 +160,18 @@ static void sum_task(void *ctx, size_t index)
     const gsc__broadcast_view *view = job->view;
     int32_t last = view->ndim - 1;
     size_t row = index / job->tasks_per_row;
-    gsc__range columns = gsc__part(job->row, WIDTH, index % job->tasks_per_row);
-    size_t width = columns.end - columns.first, terms = summed_count(view);
+    gsc__range columns = gsc__part(job->sums_per_row, WIDTH, index % job->tasks_per_row);
+    size_t width = columns.end - columns.first, runs = summed_runs(view);
     size_t base = gradient_offset(job, false, row) + columns.first;
     double sums[WIDTH] = {0};
-    for (size_t t = 0; t < terms; t++) {
-        size_t first = base + gradient_offset(job, true, t);
+    for (size_t run = 0; run < runs; run++) {
+        size_t first = base + gradient_offset(job, true, run);
         if (view->stride[last] == 0)
             sums[0] += gsc__sum_run(view->kind, job->gradient, first, (size_t)view->size[last]);
         else
-            add_row(job, first, width, sums);
+            add_run(job, first, width, sums);
     }
-    void *out = gsc__at_mutable(view->kind, job->sums, row * job->row + columns.first);
+    void *out = gsc__at_mutable(view->kind, job->sums, row * job->sums_per_row + columns.first);
     gsc__convert(GSC_F64, sums, view->kind, out, width);
 }
 
@@ -179,10 +185,10 @@ static void sum_broadcast(const gsc_tensor *result, const void *gradient, const 
         job.step[d] = step;
         step *= view.size[d];
     }
-    job.row = view.stride[last] == 0 ? 1 : (size_t)view.size[last];
-    job.tasks_per_row = gsc__parts(job.row, WIDTH);
+    job.sums_per_row = view.stride[last] == 0 ? 1 : (size_t)view.size[last];
+    job.tasks_per_row = gsc__parts(job.sums_per_row, WIDTH);
     /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): neither tensor is empty here, so no size is 0 */
-    gsc_parallel_run(tensor->count / job.row * job.tasks_per_row, sum_task, &job);
+    gsc_parallel_run(tensor->count / job.sums_per_row * job.tasks_per_row, sum_task, &job);
 }
 
 gsc_status gsc__broadcast_sum(gsc_tape *tape, const gsc_tensor *result, const void *gradient, const gsc_tensor *tensor,

@@ -8,8 +8,8 @@
 /* Fills in call->ndim and call->shape from the shapes of inputs 0 and 1. */
 gsc_status gsc__broadcast_shape(gsc__call *call);
 
-/* A tensor seen with the shape of a result that it is broadcast to. Dimensions of size 1 are dropped; neighbours that
- * one stride covers are merged. */
+/* A tensor seen with the shape of a result that it is broadcast to. Dimensions of size 1 are dropped; neighbouring
+ * dimensions whose elements one stride reaches are merged. */
 typedef struct gsc__broadcast_view {
     const void *data;
     gsc__kind kind;
@@ -20,9 +20,9 @@ typedef struct gsc__broadcast_view {
 
 gsc__broadcast_view gsc__broadcast_view_of(const gsc_tensor *tensor, const gsc_tensor *result);
 
-/* Elements first … first + n - 1 of the view as `compute` (float32 or float64), n <= GSC_STRIP. Returns a pointer to
+/* Elements first … first + n - 1 of the view as `out_kind` (float32 or float64), n <= GSC_STRIP. Returns a pointer to
  * them where they have that dtype and are contiguous, else copies them to strip and returns that. */
-const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__kind compute,
+const void *gsc__broadcast_load(const gsc__broadcast_view *view, size_t first, size_t n, gsc__kind out_kind,
                                 void *strip);
 
 /* Sums `gradient`, which has the result's shape, over the dimensions that `tensor` was broadcast along. The sums have
