@@ -10,9 +10,11 @@
  * a power of two, other than 1 only where the whole factor is too small for the dtype's normal numbers.
  *
  * SGD        if weight_decay != 0:  g = g + weight_decay * p
- *            if momentum != 0:      buf = history * buf + gain * g;  g = nesterov ? g + momentum * buf : buf
+ *            if momentum != 0:      buf = buffer_weight * buf + grad_weight * g;
+ *                                   g = nesterov ? g + momentum * buf : buf
  *            p = p - lr * g
- *   history = momentum and gain = 1 - dampening; 0 and 1 in a parameter's first step, where PyTorch sets buf = g.
+ *   buffer_weight = momentum and grad_weight = 1 - dampening; in a parameter's first step 0 and 1, since PyTorch then
+ *   sets buf = g.
  *
  * Adam(W)    p = shrink * p                                  AdamW: 1 - lr * weight_decay; Adam: 1
  *            if weight_decay != 0:  g = g + weight_decay * p                     (Adam only)
@@ -28,7 +30,7 @@
 #include <stddef.h>
 
 typedef struct gsc__sgd_rule {
-    double lr, weight_decay, momentum, history, gain;
+    double lr, weight_decay, momentum, buffer_weight, grad_weight;
     bool nesterov;
 } gsc__sgd_rule;
 
@@ -43,7 +45,7 @@ typedef union gsc__optim_rule {
 
 /* One parameter's step: compact arrays of its dtype that do not overlap. */
 typedef struct gsc__update {
-    void *param;
+    void *param; /* its elements */
     const void *grad;
     void *state[2]; /* SGD: momentum buffer, if any; Adam: m, v */
     double multiplier, rest;

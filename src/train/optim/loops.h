@@ -32,12 +32,12 @@ __attribute__((always_inline)) static inline void GSC_LOOP(sgd_momentum)(const g
     const gsc__sgd_rule *rule = &update->rule.sgd;
     const GSC_REAL multiplier = (GSC_REAL)update->multiplier, rest = (GSC_REAL)update->rest, lr = (GSC_REAL)rule->lr,
                    weight_decay = (GSC_REAL)rule->weight_decay, momentum = (GSC_REAL)rule->momentum,
-                   history = (GSC_REAL)rule->history, gain = (GSC_REAL)rule->gain;
+                   buffer_weight = (GSC_REAL)rule->buffer_weight, grad_weight = (GSC_REAL)rule->grad_weight;
     const bool nesterov = rule->nesterov;
     for (size_t i = 0; i < count; i++) {
         GSC_REAL p = param[i], g = grad[i] * multiplier * rest;
         g = weight_decay != 0 ? g + weight_decay * p : g;
-        GSC_REAL b = history * buffer[i] + gain * g;
+        GSC_REAL b = buffer_weight * buffer[i] + grad_weight * g;
         g = nesterov ? g + momentum * b : b;
         buffer[i] = b;
         param[i] = p - lr * g;

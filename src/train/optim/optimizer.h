@@ -27,7 +27,8 @@ typedef struct gsc__optim_param {
 typedef struct gsc__optim_work {
     gsc__update update;
     gsc__update_kernel *kernel;
-    size_t param, start, elements;
+    size_t param_index; /* in gsc_optim.params */
+    size_t start, elements;
 } gsc__optim_work;
 
 struct gsc_optim {

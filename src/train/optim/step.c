@@ -18,15 +18,18 @@
 
 enum { TASK_ELEMENTS = 32768 }; /* work that is worth waking a thread for */
 
-/* Hardware prefetchers cannot follow thousands of small parameters, which lie anywhere in memory: so while one is
- * worked on, the first LINES cache lines of a later one are prefetched. They follow the rest of an array themselves. */
-enum { LINE = 64, LINES = 4, TENSORS_AHEAD = 8, WORK_AHEAD = 2 };
+/* Thousands of small parameters lie anywhere in memory, and hardware prefetchers cannot predict where the next one
+ * begins: so while one is worked on, the first LINES cache lines of a later one are prefetched. The hardware
+ * prefetchers follow the remaining lines of an array. */
+enum { LINE_BYTES = 64, LINES = 4, TENSORS_AHEAD = 8, WORK_AHEAD = 2 };
+
+static const char subject[] = "optimizer step"; /* messages begin with it */
 
 /* Always inlined, because gcc drops calls of functions that only prefetch. */
 __attribute__((always_inline)) static inline void prefetch(const void *memory)
 {
     for (uintptr_t line = 0; line < LINES; line++) /* may be past the end: nothing is read */
-        __builtin_prefetch((const void *)((uintptr_t)memory + line * LINE));
+        __builtin_prefetch((const void *)((uintptr_t)memory + line * LINE_BYTES));
 }
 
 /* base^exponent for exponent >= 1 by repeated squaring. Multiplications give the same bits on every machine, and a
@@ -48,8 +51,8 @@ static gsc__optim_rule sgd_rule(const gsc_param_group *group, int64_t step)
     return (gsc__optim_rule){.sgd = {.lr = group->lr,
                                      .weight_decay = group->weight_decay,
                                      .momentum = group->momentum,
-                                     .history = first ? 0 : group->momentum,
-                                     .gain = first ? 1 : 1 - group->dampening,
+                                     .buffer_weight = first ? 0 : group->momentum,
+                                     .grad_weight = first ? 1 : 1 - group->dampening,
                                      .nesterov = group->nesterov}};
 }
 
@@ -75,10 +78,10 @@ static gsc__optim_rule make_rule(const gsc_optim *optim, const gsc__optim_param 
 static gsc__update_kernel *kernel_of(const gsc__update_kernels *kernels, gsc__optim_kind kind,
                                      const gsc__optim_param *param)
 {
-    gsc__update_kernel *const *by_type = kind != GSC_OPTIM_SGD  ? kernels->adam
+    gsc__update_kernel *const *by_kind = kind != GSC_OPTIM_SGD  ? kernels->adam
                                          : param->state[0].data ? kernels->sgd_momentum
                                                                 : kernels->sgd;
-    return by_type[param->kind];
+    return by_kind[param->kind]; /* GSC_F32 is 0 and GSC_F64 is 1, like the kernels' rows */
 }
 
 static void *elements_of(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
@@ -95,17 +98,21 @@ static gsc_status check_unchanged(const gsc__optim_param *param, size_t index, c
     if (matches(param, tensor))
         return GSC_OK;
     int32_t shown = tensor->ndim < 0 || tensor->ndim > GSC_TENSOR_MAX_DIMS ? 0 : tensor->ndim;
-    return gsc_fail(
-        GSC_ERR_VALUE,
-        "optimizer step: the %s of parameter %zu%s is %s with ndim %d and shape %s; expected is a compact %s "
-        "of shape %s, as when the optimizer was created",
-        what, index, gsc__optim_name(param->tensor).text, gsc__kind_name(gsc__kind_of(tensor->dtype)),
-        (int)tensor->ndim, gsc__shape_print(shown, tensor->shape).text, gsc__kind_name(param->kind),
-        gsc__shape_print(param->ndim, param->shape).text);
+    return gsc_fail(GSC_ERR_VALUE,
+                    "%s: the %s of parameter %zu%s is %s with ndim %d and shape %s; expected is a compact %s "
+                    "of shape %s, as when the optimizer was created",
+                    subject, what, index, gsc__optim_name(param->tensor).text,
+                    gsc__kind_name(gsc__kind_of(tensor->dtype)), (int)tensor->ndim,
+                    gsc__shape_print(shown, tensor->shape).text, gsc__kind_name(param->kind),
+                    gsc__shape_print(param->ndim, param->shape).text);
 }
 
-/* A multiplier as two factors. The normal numbers of float32 end at 2^-126. 1/scale goes down to 2^-128, where two bits
- * are lost, as on the plain path; a clip coefficient can make the multiplier still smaller. */
+/* A multiplier as two factors, each of which float32 can hold.
+ *
+ * The smallest normal number of float32 is 2^-126; smaller ones lose bits. A scale is less than 2^128, so that 1/scale
+ * is more than 2^-128 and loses at most two bits. Unscaling the gradients in place multiplies by 1/scale as one
+ * float32, so a step does the same and has the same bits. A clip coefficient can make the multiplier smaller than
+ * 2^-128. As one float32 it would lose more bits or become 0: so it is split. */
 typedef struct split {
     double multiplier, rest;
 } split;
@@ -114,10 +121,7 @@ static split split_multiplier(double multiplier)
 {
     if (multiplier == 0 || multiplier >= 0x1p-128)
         return (split){multiplier, 1};
-    int exponent;
-    double mantissa = frexp(multiplier, &exponent);
-    int rest = exponent < FLT_MIN_EXP - 1 ? FLT_MIN_EXP - 1 : exponent;
-    return (split){ldexp(mantissa, exponent - rest), ldexp(1, rest)};
+    return (split){multiplier / (double)FLT_MIN, FLT_MIN}; /* exact: FLT_MIN is 2^-126 */
 }
 
 /* All work of a step. */
@@ -126,10 +130,11 @@ typedef struct step_work {
     size_t count, elements;
 } step_work;
 
-static void add_work(step_work *work, gsc__update update, gsc__update_kernel *kernel, size_t param, size_t elements)
+static void add_work(step_work *work, gsc__update update, gsc__update_kernel *kernel, size_t param_index,
+                     size_t elements)
 {
     work->items[work->count++] = (gsc__optim_work){
-        .update = update, .kernel = kernel, .param = param, .start = work->elements, .elements = elements};
+        .update = update, .kernel = kernel, .param_index = param_index, .start = work->elements, .elements = elements};
     work->elements += elements;
 }
 
@@ -171,7 +176,8 @@ __attribute__((always_inline)) static inline void prefetch_work(const gsc__updat
         prefetch(update->state[k]);
 }
 
-/* The last task takes the remainder too, so that less than two tasks' elements wake no thread. */
+/* The last task takes the remainder, too: fewer than 2 * TASK_ELEMENTS elements are one task, which runs without waking
+ * a thread. */
 static size_t task_count(size_t elements) { return elements < TASK_ELEMENTS ? elements > 0 : elements / TASK_ELEMENTS; }
 
 static gsc__range task_part(size_t elements, size_t index)
@@ -205,15 +211,13 @@ static gsc_status step(gsc_optim *optim, double multiplier)
     GSC_TRY(list_work(optim, multiplier, &work));
     gsc_parallel_run(task_count(work.elements), run_task, &work);
     for (size_t i = 0; i < work.count; i++)
-        optim->params[work.items[i].param].step_count++;
+        optim->params[work.items[i].param_index].step_count++;
     return GSC_OK;
 }
 
-static const char function[] = "optimizer step"; /* what messages call it */
-
 gsc_status gsc__optim_step_plain(void *self, const gsc_step_args *args, double *value, bool *has_value)
 {
-    GSC_TRY(GSC_CHECK_RESERVED(args, function, "args"));
+    GSC_TRY(GSC_CHECK_RESERVED(args, subject, "args"));
     double loss = args->closure ? args->closure(args->closure_ctx) : 0; /* in the caller's environment */
     gsc__fpenv caller = gsc__fpenv_enter();
     gsc_status status = step(self, 1);
@@ -227,15 +231,17 @@ gsc_status gsc__optim_step_plain(void *self, const gsc_step_args *args, double *
 
 static gsc_status check_scaling(const gsc_step_args *args, const gsc_grad_scaling *scaling)
 {
-    GSC_TRY(GSC_CHECK_RESERVED(args, function, "args"));
-    GSC_TRY(GSC_CHECK_RESERVED(scaling, function, "scaling"));
+    GSC_TRY(GSC_CHECK_RESERVED(args, subject, "args"));
+    GSC_TRY(GSC_CHECK_RESERVED(scaling, subject, "scaling"));
     if (args->closure)
-        return gsc_fail(GSC_ERR_STATE, "optimizer step: a closure with scaled gradients; gradients of a re-evaluation "
-                                       "would never be unscaled: pass no closure while the scaler is enabled");
+        return gsc_fail(GSC_ERR_STATE,
+                        "%s: a closure with scaled gradients; gradients of a re-evaluation "
+                        "would never be unscaled: pass no closure while the scaler is enabled",
+                        subject);
     if (scaling->multiplier_dev || scaling->found_inf_dev || scaling->stream)
-        return gsc_fail(GSC_ERR_DEVICE, "optimizer step: scaling for a device, but the parameters are on the CPU");
+        return gsc_fail(GSC_ERR_DEVICE, "%s: scaling for a device, but the parameters are on the CPU", subject);
     if (!(scaling->multiplier >= 0 && scaling->multiplier <= FLT_MAX))
-        return gsc_fail(GSC_ERR_VALUE, "optimizer step: scaling->multiplier is %g, allowed is [0, FLT_MAX]",
+        return gsc_fail(GSC_ERR_VALUE, "%s: scaling->multiplier is %g, allowed is [0, FLT_MAX]", subject,
                         scaling->multiplier);
     return GSC_OK;
 }

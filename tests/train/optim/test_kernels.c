@@ -53,8 +53,8 @@ static void reference_sgd_momentum(const gsc__update *update, double x[ARRAYS])
 {
     const gsc__sgd_rule *rule = &update->rule.sgd;
     double g = decayed(unscaled(update, x[GRAD]), rule->weight_decay, x[PARAM]);
-    double old = once(once(rule->history) * x[STATE0]);
-    double new = once(once(rule->gain) * g);
+    double old = once(once(rule->buffer_weight) * x[STATE0]);
+    double new = once(once(rule->grad_weight) * g);
     x[STATE0] = once(old + new);
     double ahead = once(once(rule->momentum) * x[STATE0]);
     g = rule->nesterov ? once(g + ahead) : x[STATE0];
@@ -94,7 +94,7 @@ static void reference_adam(const gsc__update *update, double x[ARRAYS])
 
 /* --- Rules --- */
 
-/* lr, weight_decay, momentum, history, gain, nesterov */
+/* lr, weight_decay, momentum, buffer_weight, grad_weight, nesterov */
 static const gsc__optim_rule rules_sgd[] = {{.sgd = {0.1, 0, 0, 0, 0, false}}, {.sgd = {0.1, 0.05, 0, 0, 0, false}}};
 static const gsc__optim_rule rules_sgd_momentum[] = {
     {.sgd = {0.1, 0, 0.9, 0, 1, false}},     {.sgd = {0.1, 0, 0.9, 0.9, 1, false}},
