@@ -36,7 +36,7 @@ static gsc_status link_error(const char *dir, const char *name, const char *what
     return gsc_fail(GSC_ERR_IO, "%s/%s: %s: %s", dir, name, what, strerror(errno));
 }
 
-/* The target of a link; "" if there is nothing of this name, NULL if it is not a link. */
+/* The target of a link; "" if nothing has this name; NULL if it is not a link or cannot be read. */
 static const char *read_link(int folder, const char *name, char *target, size_t size)
 {
     ssize_t length = readlinkat(folder, name, target, size - 1);
@@ -55,7 +55,7 @@ static char *join(const char *dir, const char *subfolder, const char *name)
     return path;
 }
 
-/* Takes the open folder over, also on failure. */
+/* The generation owns the descriptor `folder`; on failure it is closed. */
 static gsc_status make_generation(const char *dir, const char *subfolder, int folder, gsc__generation *out)
 {
     gsc__generation made = {.folder = folder};
@@ -79,23 +79,25 @@ void gsc__generation_close(gsc__generation *generation)
     close(generation->folder);
 }
 
-/* Without the link, the files are taken from the folder itself: a copy that followed the links, or a part of one. */
+/* The link may be missing: a copy of the folder whose links were followed has the files themselves. They are then read
+ * from the folder itself. Such a copy may lack some of them. */
 gsc_status gsc__generation_open(const char *dir, gsc__generation *out)
 {
     int folder;
     GSC_TRY(gsc__folder_open(dir, &folder));
-    int current = openat(folder, CURRENT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (current < 0 && errno != ENOENT) {
+    int subfolder = openat(folder, CURRENT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (subfolder < 0 && errno != ENOENT) {
         gsc_status status = link_error(dir, CURRENT, "cannot be opened");
         close(folder);
         return status;
     }
-    if (current < 0)
+    if (subfolder < 0)
         return make_generation(dir, "", folder, out);
     close(folder);
-    return make_generation(dir, CURRENT, current, out);
+    return make_generation(dir, CURRENT, subfolder, out);
 }
 
+/* *current: the index of the generation that the link names; NONE: there is no link yet. */
 static gsc_status read_current(const char *dir, int folder, int *current)
 {
     char text[64];
@@ -117,7 +119,8 @@ static void remove_files(int folder)
 {
     char temporary[64];
     for (size_t i = 0; i < GSC_FILES; i++) {
-        snprintf(temporary, sizeof temporary, GSC_TEMPORARY_NAME("%s"), gsc__checkpoint_files[i]);
+        snprintf(temporary, sizeof temporary, GSC_TEMPORARY_NAME("%s"),
+                 gsc__checkpoint_files[i]); /* the format is ".%s.tmp" */
         unlinkat(folder, gsc__checkpoint_files[i], 0);
         unlinkat(folder, temporary, 0);
     }
@@ -127,11 +130,11 @@ static gsc_status open_next(const char *dir, int folder, const char *name, gsc__
 {
     if (mkdirat(folder, name, 0777) != 0 && errno != EEXIST)
         return link_error(dir, name, "the folder cannot be created");
-    int next = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (next < 0)
+    int subfolder = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (subfolder < 0)
         return link_error(dir, name, "the folder cannot be opened");
-    remove_files(next);
-    return make_generation(dir, name, next, out);
+    remove_files(subfolder);
+    return make_generation(dir, name, subfolder, out);
 }
 
 /* Closing alone keeps the lock if a child that was forked meanwhile inherited the open folder. */
@@ -141,6 +144,8 @@ static void unlock_and_close(int folder)
     close(folder);
 }
 
+/* Where a file system has no locks, flock fails with another error. A save works there, too, but without the protection
+ * from a second one. */
 static gsc_status lock_and_open(gsc__saving *saving)
 {
     if (flock(saving->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -175,9 +180,9 @@ static gsc_status replace_link(const gsc__saving *saving, const char *target, co
     return GSC_OK;
 }
 
-/* Links the files' names into the current generation. Before the switch, only names that are missing: with the first
- * checkpoint its names appear, too. After the switch, names that something else has are replaced, and links to files
- * that the checkpoint does not have are removed. */
+/* Links the files' names into the current generation. Before the switch, only missing names are linked: they dangle
+ * until the switch, which makes the files of a first checkpoint appear all at once. After the switch, other files and
+ * links that have these names are replaced, and links to files that the checkpoint does not have are removed. */
 static gsc_status link_files(const gsc__saving *saving, const bool present[GSC_FILES], bool is_switched)
 {
     for (size_t i = 0; i < GSC_FILES; i++) {

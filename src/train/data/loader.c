@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "base/fpenv.h"
 #include "train/data/dataset.h"
 
@@ -12,18 +13,19 @@
 
 struct gsc_loader {
     const gsc_dataset *dataset;
-    size_t batch;
+    size_t batch_size; /* at most the data set's count */
     uint64_t seed;
     int64_t *order; /* NULL: not shuffled */
     uint64_t epoch;
-    size_t position; /* in examples of the epoch */
+    size_t position; /* how many examples of the epoch were returned */
     float *x_data;
     void *y_data; /* int64 labels or float32 targets */
     int64_t x_shape[2], y_shape[2];
     DLTensor x, y;
 };
 
-/* Aligned for whole vectors. NULL: no memory, or rows * row_bytes overflows. */
+/* Aligned for whole vectors. rows is at least 1: a data set is never empty. NULL: no memory, or rows * row_bytes
+ * overflows. */
 static void *allocate_rows(size_t rows, size_t row_bytes)
 {
     enum { ALIGNMENT = 64 };
@@ -31,6 +33,9 @@ static void *allocate_rows(size_t rows, size_t row_bytes)
         return NULL;
     return aligned_alloc(ALIGNMENT, (rows * row_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 }
+
+/* Regression has targets (float32), classification has none and has labels (int64) instead. */
+static bool is_regression(const gsc_dataset *dataset) { return dataset->targets > 0; }
 
 static void describe_batch(gsc_loader *loader)
 {
@@ -42,8 +47,8 @@ static void describe_batch(gsc_loader *loader)
         (DLTensor){.data = loader->x_data, .device = cpu, .ndim = 2, .dtype = GSC_FLOAT32, .shape = loader->x_shape};
     loader->y = (DLTensor){.data = loader->y_data,
                            .device = cpu,
-                           .ndim = dataset->targets > 0 ? 2 : 1,
-                           .dtype = dataset->targets > 0 ? GSC_FLOAT32 : GSC_INT64,
+                           .ndim = is_regression(dataset) ? 2 : 1,
+                           .dtype = is_regression(dataset) ? GSC_FLOAT32 : GSC_INT64,
                            .shape = loader->y_shape};
 }
 
@@ -59,11 +64,11 @@ gsc_status gsc_loader_create(const gsc_dataset *dataset, size_t batch, bool shuf
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory", function);
     size_t rows = batch < dataset->count ? batch : dataset->count;
     loader->dataset = dataset;
-    loader->batch = rows;
+    loader->batch_size = rows;
     loader->seed = seed;
     loader->order = shuffle ? allocate_rows(dataset->count, sizeof *loader->order) : NULL;
     loader->x_data = allocate_rows(rows, dataset->features * sizeof(float));
-    loader->y_data = allocate_rows(rows, dataset->targets > 0 ? dataset->targets * sizeof(float) : sizeof(int64_t));
+    loader->y_data = allocate_rows(rows, is_regression(dataset) ? dataset->targets * sizeof(float) : sizeof(int64_t));
     if ((shuffle && !loader->order) || !loader->x_data || !loader->y_data) {
         gsc_loader_free(loader);
         return gsc_fail(GSC_ERR_MEMORY, "%s: no memory for batches of %zu examples", function, rows);
@@ -89,7 +94,7 @@ size_t gsc_loader_batches(const gsc_loader *loader)
     if (!loader)
         return 0;
     size_t count = loader->dataset->count;
-    return count / loader->batch + (count % loader->batch != 0);
+    return gsc__parts(count, loader->batch_size);
 }
 
 void gsc_loader_start(gsc_loader *loader, uint64_t epoch)
@@ -110,10 +115,10 @@ void gsc_loader_start(gsc_loader *loader, uint64_t epoch)
 
 uint64_t gsc_loader_epoch(const gsc_loader *loader) { return loader ? loader->epoch : 0; }
 
-/* Only the last batch of an epoch is smaller. */
+/* How many batches of the epoch were returned. Rounded up, since the last batch may be smaller. */
 size_t gsc_loader_batch(const gsc_loader *loader)
 {
-    return loader ? loader->position / loader->batch + (loader->position % loader->batch != 0) : 0;
+    return loader ? gsc__parts(loader->position, loader->batch_size) : 0;
 }
 
 gsc_status gsc_loader_seek(gsc_loader *loader, uint64_t epoch, size_t batch)
@@ -124,7 +129,7 @@ gsc_status gsc_loader_seek(gsc_loader *loader, uint64_t epoch, size_t batch)
     if (batch > batches)
         return gsc_fail(GSC_ERR_VALUE, "gsc_loader_seek: batch is %zu, but an epoch has %zu batches", batch, batches);
     gsc_loader_start(loader, epoch);
-    loader->position = batch == batches ? count : batch * loader->batch;
+    loader->position = batch == batches ? count : batch * loader->batch_size;
     return GSC_OK;
 }
 
@@ -154,12 +159,12 @@ size_t gsc_loader_next(gsc_loader *loader, const DLTensor **x, const DLTensor **
         return 0;
     }
     size_t left = loader->dataset->count - loader->position;
-    size_t n = left < loader->batch ? left : loader->batch;
+    size_t n = left < loader->batch_size ? left : loader->batch_size;
     gsc__fpenv caller = gsc__fpenv_enter();
     for (size_t row = 0; row < n; row++) {
         size_t index = loader->position + row;
         size_t example = loader->order ? (size_t)loader->order[index] : index;
-        if (loader->dataset->targets > 0)
+        if (is_regression(loader->dataset))
             copy_regression(loader, row, example);
         else
             copy_classification(loader, row, example);

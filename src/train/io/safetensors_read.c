@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_read.c: opens files; every field of the header is checked against the file's length before it is used. */
+/* safetensors_read.c: opens files; every field of the header is checked against the file's length before it is used.
+ * Numbers are read in the machine's byte order: safetensors_format.c compiles only for little-endian machines. */
 #define _POSIX_C_SOURCE 200809L /* AT_FDCWD */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 typedef struct entry {
     const char *name;
     DLTensor tensor;
-    const gsc__safetensors_dtype *dtype;
+    const gsc__safetensors_dtype *format_dtype;
     int64_t begin, end; /* in bytes of the data */
 } entry;
 
@@ -25,7 +26,7 @@ struct gsc_safetensors {
     int64_t data_size;
     entry *entries; /* in the order of the data */
     size_t count;
-    const entry **by_name;
+    const entry **sorted_by_name;
     int64_t *shapes; /* of all entries */
     gsc_metadata *metadata;
     size_t metadata_count;
@@ -92,11 +93,11 @@ static gsc_status read_dtype(const gsc_safetensors *file, entry *e, const json_t
     if (!json_is_string(value))
         return bad_field(file, e, "dtype", value ? "is no string" : "is missing");
     const char *name = json_string_value(value);
-    e->dtype = gsc__safetensors_dtype_named(name);
-    if (!e->dtype)
+    e->format_dtype = gsc__safetensors_dtype_named(name);
+    if (!e->format_dtype)
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\": dtype is \"%s\", which the format does not have", file->path,
                         e->name, name);
-    if (gsc__safetensors_size(e->dtype) == 0)
+    if (gsc__safetensors_size(e->format_dtype) == 0) /* the format has it, this library does not support it */
         return gsc_fail(GSC_ERR_UNSUPPORTED, "%s: tensor \"%s\": dtype is %s; convert the file to F16, BF16 or F32",
                         file->path, e->name, name);
     return GSC_OK;
@@ -138,7 +139,8 @@ static gsc_status read_offsets(const gsc_safetensors *file, entry *e, const json
             "%s: tensor \"%s\": data_offsets are %lld and %lld, they must rise and end within the %lld bytes "
             "of data that the file has; it is damaged or truncated",
             file->path, e->name, (long long)offsets[0], (long long)offsets[1], (long long)file->data_size);
-    if (!gsc__safetensors_bytes(e->dtype, e->tensor.ndim, e->tensor.shape, &bytes) || bytes != offsets[1] - offsets[0])
+    if (!gsc__safetensors_bytes(e->format_dtype, e->tensor.ndim, e->tensor.shape, &bytes) ||
+        bytes != offsets[1] - offsets[0])
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\": data_offsets give it %lld bytes, its shape and dtype do not",
                         file->path, e->name, (long long)(offsets[1] - offsets[0]));
     e->begin = offsets[0];
@@ -156,7 +158,8 @@ static gsc_status read_entry(const gsc_safetensors *file, entry *e, json_t *valu
     return read_offsets(file, e, json_object_get(value, "data_offsets"));
 }
 
-/* Room for all entries and their shapes, counted in the parsed header: no number in the file decides it. */
+/* Room for all entries and their shapes. The entries and sizes of the parsed header are counted: a number that the file
+ * gives never decides how much is allocated. */
 static gsc_status allocate_entries(gsc_safetensors *file)
 {
     size_t tensors = 0, sizes = 0;
@@ -168,9 +171,9 @@ static gsc_status allocate_entries(gsc_safetensors *file)
         sizes += json_array_size(json_object_get(value, "shape")); /* 0 for anything else */
     }
     file->entries = calloc(tensors + 1, sizeof *file->entries);
-    file->by_name = calloc(tensors + 1, sizeof *file->by_name);
+    file->sorted_by_name = calloc(tensors + 1, sizeof *file->sorted_by_name);
     file->shapes = calloc(sizes + 1, sizeof *file->shapes);
-    return file->entries && file->by_name && file->shapes ? GSC_OK : out_of_memory(file);
+    return file->entries && file->sorted_by_name && file->shapes ? GSC_OK : out_of_memory(file);
 }
 
 static gsc_status read_entries(gsc_safetensors *file)
@@ -192,7 +195,7 @@ static gsc_status read_entries(gsc_safetensors *file)
     return GSC_OK;
 }
 
-static int by_offset(const void *left, const void *right)
+static int compare_offsets(const void *left, const void *right)
 {
     const entry *a = left, *b = right;
     if (a->begin != b->begin)
@@ -203,7 +206,7 @@ static int by_offset(const void *left, const void *right)
 /* Sorts the entries; they must fill the data without a hole or an overlap. */
 static gsc_status check_offsets(gsc_safetensors *file)
 {
-    qsort(file->entries, file->count, sizeof *file->entries, by_offset);
+    qsort(file->entries, file->count, sizeof *file->entries, compare_offsets);
     int64_t end = 0;
     for (size_t i = 0; i < file->count; i++) {
         const entry *e = &file->entries[i];
@@ -221,7 +224,7 @@ static gsc_status check_offsets(gsc_safetensors *file)
 
 static bool is_aligned(const gsc_safetensors *file, const entry *e)
 {
-    return (uintptr_t)(file->data + e->begin) % gsc__safetensors_alignment(e->dtype) == 0;
+    return (uintptr_t)(file->data + e->begin) % gsc__safetensors_alignment(e->format_dtype) == 0;
 }
 
 static size_t entry_size(const entry *e) { return (size_t)(e->end - e->begin); }
@@ -246,10 +249,10 @@ static gsc_status set_data(gsc_safetensors *file)
     for (size_t i = 0; i < file->count; i++) {
         entry *e = &file->entries[i];
         e->tensor.device = (DLDevice){kDLCPU, 0};
-        e->tensor.dtype = e->dtype->dtype;
+        e->tensor.dtype = e->format_dtype->dtype;
         if (entry_size(e) == 0)
             continue;
-        if (is_aligned(file, e) || !next) { /* next is NULL if all are aligned */
+        if (is_aligned(file, e) || !next) { /* !next tells analysers that an unaligned one has memory */
             e->tensor.data = (void *)(uintptr_t)(file->data + e->begin);
         } else {
             e->tensor.data = memcpy(next, file->data + e->begin, entry_size(e));
@@ -259,7 +262,7 @@ static gsc_status set_data(gsc_safetensors *file)
     return GSC_OK;
 }
 
-static int by_name(const void *left, const void *right)
+static int compare_names(const void *left, const void *right)
 {
     const entry *const *a = left, *const *b = right;
     return strcmp((*a)->name, (*b)->name);
@@ -268,8 +271,8 @@ static int by_name(const void *left, const void *right)
 static void sort_names(gsc_safetensors *file)
 {
     for (size_t i = 0; i < file->count; i++)
-        file->by_name[i] = &file->entries[i];
-    qsort(file->by_name, file->count, sizeof *file->by_name, by_name);
+        file->sorted_by_name[i] = &file->entries[i];
+    qsort(file->sorted_by_name, file->count, sizeof *file->sorted_by_name, compare_names);
 }
 
 static gsc_status read_file(gsc_safetensors *file)
@@ -307,7 +310,7 @@ gsc_status gsc_safetensors_open(const char *path, gsc_safetensors **out)
     if (!path || !out)
         return gsc_fail(GSC_ERR_VALUE, "gsc_safetensors_open: %s is NULL", path ? "out" : "path");
     gsc__mapping mapping;
-    GSC_TRY(gsc__mapping_open(AT_FDCWD, path, path, &mapping));
+    GSC_TRY(gsc__mapping_open(AT_FDCWD, path, path, &mapping)); /* opens it by this path, and names it so in messages */
     return gsc__safetensors_open_mapping(path, &mapping, out);
 }
 
@@ -318,7 +321,7 @@ void gsc_safetensors_close(gsc_safetensors *file)
     gsc__mapping_close(&file->mapping);
     json_decref(file->header);
     free(file->entries);
-    free(file->by_name);
+    free(file->sorted_by_name);
     free(file->shapes);
     free(file->metadata);
     free(file->copies);
@@ -342,7 +345,7 @@ const DLTensor *gsc_safetensors_find(const gsc_safetensors *file, const char *na
     if (!file || !name)
         return NULL;
     const entry wanted = {.name = name}, *key = &wanted;
-    const entry **found = bsearch(&key, file->by_name, file->count, sizeof *file->by_name, by_name);
+    const entry **found = bsearch(&key, file->sorted_by_name, file->count, sizeof *file->sorted_by_name, compare_names);
     return found ? &(*found)->tensor : NULL;
 }
 

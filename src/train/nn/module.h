@@ -11,7 +11,7 @@ enum { GSC_MODULE_TENSORS = 2 };
 
 struct gsc_module {
     gsc__module_forward *forward;
-    bool in_sequence;                        /* the sequence frees it */
+    bool in_sequence;                        /* a sequence owns it and frees it; gsc_module_free ignores it */
     gsc_tensor *tensors[GSC_MODULE_TENSORS]; /* a linear layer's weight and bias (NULL: none); freed with the module */
     gsc_module **children;                   /* a sequence's; freed with the module */
     size_t child_count;

@@ -7,6 +7,7 @@
 #include "train/nn/module.h"
 #include "train/tensor/tensor.h"
 
+/* A child that fails returns NULL and leaves its message. The children after it pass the NULL on. */
 static gsc_tensor *forward(gsc_module *module, gsc_tensor *x)
 {
     for (size_t i = 0; i < module->child_count; i++)
