@@ -20,7 +20,7 @@ static size_t find_option(const option_table *table, const char *argument, const
 {
     *value = NULL;
     if (strcmp(argument, "-h") == 0)
-        return table->help;
+        return table->help_id;
     if (strncmp(argument, "--", 2) != 0)
         return table->count;
     const char *name = argument + 2;
@@ -66,10 +66,10 @@ static bool set_value(const option *o, const char *value, void *field)
     return false;
 }
 
-bool option_table_parse(const option_table *table, int argc, char **argv, void *options, uint64_t *given)
+bool option_table_parse(const option_table *table, int argc, char **argv, void *options, option_set *given)
 {
     *given = 0;
-    for (int i = 0; i < argc && !option_in(*given, table->help); i++) {
+    for (int i = 0; i < argc && !option_in(*given, table->help_id); i++) {
         const char *value;
         const size_t id = find_option(table, argv[i], &value);
         if (id == table->count)
@@ -77,9 +77,9 @@ bool option_table_parse(const option_table *table, int argc, char **argv, void *
         const option *o = option_row(table, id);
         void *field = option_field(table, id, options);
         /* In "--lr --json" the value is missing. A value that begins with "--" is written --data=--name. */
-        if (o->kind && !value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
+        if (!option_is_flag(o) && !value && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
             value = argv[++i];
-        if (!(o->kind ? set_value(o, value, field) : set_flag(o, value, field)))
+        if (!(option_is_flag(o) ? set_flag(o, value, field) : set_value(o, value, field)))
             return false;
         option_add(given, id);
     }
@@ -91,7 +91,7 @@ void option_table_print(const option_table *table, FILE *out)
     for (size_t id = 0; id < table->count; id++) {
         const option *o = option_row(table, id);
         char left[64];
-        snprintf(left, sizeof left, "--%s %s", o->name, o->value ? o->value : "");
+        snprintf(left, sizeof left, "--%s %s", o->name, o->placeholder ? o->placeholder : "");
         fprintf(out, "  %-26s %s", left, o->help);
         if (table->print_default)
             table->print_default(id, out);

@@ -5,13 +5,13 @@
 
 #include "train/task.h"
 
-typedef struct data_sum {
+typedef struct data_checksum {
     int64_t examples;
     uint64_t checksum; /* of all inputs and targets, in order */
-} data_sum;
+} data_checksum;
 
 typedef struct fingerprint {
-    data_sum train, test; /* test: zero if there is no test set */
+    data_checksum train, test; /* test: zero if there is no test set */
 } fingerprint;
 
 gsc_status fingerprint_compute(const train_task *task, fingerprint *out);

@@ -30,8 +30,8 @@ typedef struct train_options {
     int64_t checkpoint_every; /* 0: once an epoch */
     bool json, help;
     /* Sets of options: */
-    uint64_t given; /* on the command line */
-    uint64_t known; /* with a value: given, recorded by the run to be resumed, or the default */
+    option_set given; /* on the command line */
+    option_set known; /* with a value: given, recorded by the run to be resumed, or the default */
 } train_options;
 
 enum option_id {

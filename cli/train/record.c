@@ -18,28 +18,33 @@
 #define KEY_CHECKSUM "checksum"
 #define KEY_STATE "state"
 
-typedef struct sum_text {
+typedef struct checksum_text {
     char text[17];
-} sum_text;
+} checksum_text;
 
-static sum_text print_sum(uint64_t checksum)
+static checksum_text print_checksum(uint64_t checksum)
 {
-    sum_text out;
+    checksum_text out;
     snprintf(out.text, sizeof out.text, "%016" PRIx64, checksum);
     return out;
 }
 
-static json_t *describe_set(const data_sum *sum)
+static json_t *dataset_to_json(const data_checksum *dataset)
 {
-    return json_pack("{s:I, s:s}", KEY_EXAMPLES, (json_int_t)sum->examples, KEY_CHECKSUM,
-                     print_sum(sum->checksum).text);
+    return json_pack("{s:I, s:s}", KEY_EXAMPLES, (json_int_t)dataset->examples, KEY_CHECKSUM,
+                     print_checksum(dataset->checksum).text);
 }
 
-/* The members of run_state that run.json holds. */
+static json_t *data_to_json(const fingerprint *data)
+{
+    return json_pack("{s:o, s:o}", KEY_TRAIN, dataset_to_json(&data->train), KEY_TEST, dataset_to_json(&data->test));
+}
+
+/* The types of run_state's members. */
 typedef enum field_type {
     INTEGER,      /* int64_t */
     REAL,         /* double */
-    REAL_OR_NULL, /* double; NaN is null */
+    REAL_OR_NULL, /* double; NaN and infinity are written as null, and null is read as NaN */
     TEXT          /* char[RUN_OVERFLOW_SIZE] */
 } field_type;
 
@@ -54,6 +59,7 @@ typedef struct state_field {
         offsetof(run_state, name), type, #name                                                                         \
     }
 
+/* The members of run_state that run.json holds. Their names are its keys. */
 static const state_field state_fields[] = {
     FIELD(step, INTEGER),           FIELD(made, INTEGER),
     FIELD(skipped, INTEGER),        FIELD(growths, INTEGER),
@@ -65,15 +71,16 @@ static const state_field state_fields[] = {
 #define STATE_FIELDS (sizeof state_fields / sizeof *state_fields)
 
 /* NULL: no memory, or a value that JSON cannot hold. */
-static json_t *describe_field(const state_field *field, const run_state *state)
+static json_t *field_to_json(const state_field *field, const run_state *state)
 {
     const void *value = (const char *)state + field->offset;
     switch (field->type) {
     case INTEGER: return json_integer(*(const int64_t *)value);
     case REAL: return json_real(*(const double *)value);
     case REAL_OR_NULL: return isfinite(*(const double *)value) ? json_real(*(const double *)value) : json_null();
-    default: return json_string(value);
+    case TEXT: break;
     }
+    return json_string(value);
 }
 
 /* false: not of the field's type. */
@@ -86,17 +93,17 @@ static bool read_field(const state_field *field, const json_t *value, run_state 
     case REAL_OR_NULL:
         *(double *)out = json_is_null(value) ? (double)NAN : json_number_value(value);
         return json_is_null(value) || json_is_number(value);
-    default:
-        snprintf(out, RUN_OVERFLOW_SIZE, "%s", json_is_string(value) ? json_string_value(value) : "");
-        return json_is_string(value);
+    case TEXT: break;
     }
+    snprintf(out, RUN_OVERFLOW_SIZE, "%s", json_is_string(value) ? json_string_value(value) : "");
+    return json_is_string(value);
 }
 
-static json_t *describe_state(const run_state *state)
+static json_t *state_to_json(const run_state *state)
 {
     json_t *out = json_object();
     for (size_t i = 0; out && i < STATE_FIELDS; i++) {
-        if (json_object_set_new(out, state_fields[i].name, describe_field(&state_fields[i], state)) != 0) {
+        if (json_object_set_new(out, state_fields[i].name, field_to_json(&state_fields[i], state)) != 0) {
             json_decref(out);
             return NULL;
         }
@@ -106,13 +113,12 @@ static json_t *describe_state(const run_state *state)
 
 char *record_print(const train_run *run, const run_state *state)
 {
-    const fingerprint *data = &run->output->data;
     char program[64];
     snprintf(program, sizeof program, "gradscaler %s", gsc_version());
-    json_t *record = json_pack("{s:s, s:o, s:{s:o, s:o}, s:o}", "program", program, /**/
-                               KEY_OPTIONS, options_record(run->options),           /**/
-                               KEY_DATA, KEY_TRAIN, describe_set(&data->train), KEY_TEST, describe_set(&data->test),
-                               KEY_STATE, describe_state(state));
+    json_t *options = options_record(run->options);
+    json_t *data = data_to_json(&run->output->data);
+    json_t *record = json_pack("{s:s, s:o, s:o, s:o}", "program", program, KEY_OPTIONS, options, KEY_DATA, data,
+                               KEY_STATE, state_to_json(state));
     char *text = record ? json_dumps(record, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(record);
     return text;
@@ -127,7 +133,7 @@ static gsc_status refuse(const char *dir, const char *what)
 gsc_status record_parse(const char *dir, const char *text, json_t **out)
 {
     json_error_t error;
-    *out = json_loads(text, 0, &error);
+    *out = json_loads(text, 0, &error); /* the library has parsed the text before: only memory can be missing */
     return *out ? GSC_OK : gsc_fail(GSC_ERR_MEMORY, "%s/run.json: no memory to read it", dir);
 }
 
@@ -137,11 +143,11 @@ gsc_status record_options(const char *dir, const json_t *record, const json_t **
     return json_is_object(*options) ? GSC_OK : refuse(dir, "\"run\" has no \"" KEY_OPTIONS "\"");
 }
 
-static gsc_status check_set(const char *dir, const char *what, const json_t *recorded, const data_sum *now)
+static gsc_status check_dataset(const char *dir, const char *what, const json_t *recorded, const data_checksum *now)
 {
     const char *checksum = json_string_value(json_object_get(recorded, KEY_CHECKSUM));
     const int64_t examples = json_integer_value(json_object_get(recorded, KEY_EXAMPLES));
-    const sum_text text = print_sum(now->checksum);
+    const checksum_text text = print_checksum(now->checksum);
     if (!checksum)
         return refuse(dir, "\"" KEY_DATA "\" is incomplete");
     if (examples == now->examples && strcmp(checksum, text.text) == 0)
@@ -155,8 +161,8 @@ static gsc_status check_set(const char *dir, const char *what, const json_t *rec
 gsc_status record_check_data(const char *dir, const json_t *record, const fingerprint *data)
 {
     const json_t *recorded = json_object_get(record, KEY_DATA);
-    GSC_TRY(check_set(dir, "training", json_object_get(recorded, KEY_TRAIN), &data->train));
-    return check_set(dir, "test", json_object_get(recorded, KEY_TEST), &data->test);
+    GSC_TRY(check_dataset(dir, "training", json_object_get(recorded, KEY_TRAIN), &data->train));
+    return check_dataset(dir, "test", json_object_get(recorded, KEY_TEST), &data->test);
 }
 
 static bool is_possible(const run_state *s)

@@ -9,7 +9,7 @@
 
 #include "gradscaler/train.h"
 
-#define RUN_OVERFLOW_SIZE 512
+#define RUN_OVERFLOW_SIZE 512 /* of the text that describes an overflow; a longer one is cut */
 
 typedef struct train_run {
     const train_options *options;
@@ -26,7 +26,8 @@ typedef struct train_run {
  * data follows from `step`, since their order depends on the seed and the epoch alone. */
 typedef struct run_state {
     int64_t step; /* steps so far, skipped ones included */
-    int64_t made, skipped, growths, backoffs;
+    int64_t made; /* steps that changed the parameters: all but the skipped ones */
+    int64_t skipped, growths, backoffs;
     double lr; /* of the next step, without the task's factor */
     int64_t skips_in_a_row;
     double scale_before_skips;             /* if skips_in_a_row > 0 */
