@@ -95,10 +95,10 @@ int call_take_grads(call_frame *frame, PyObject *grads)
     py_handle *handle = frame->handle;
     frame->grads = handle->grads; /* its memory; a nested call on the same handle allocates its own */
     handle->grads = (arrays){0};
-    frame->frees_gil = false;
+    frame->releases_gil = false;
     if (borrow_grads(frame, grads) < 0)
         return refuse_with_ranks(frame);
-    frame->frees_gil = arrays_free_the_gil(&frame->grads);
+    frame->releases_gil = arrays_free_the_gil(&frame->grads);
     return 0;
 }
 
@@ -108,12 +108,12 @@ static void chain_stashed(call_frame *frame)
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);
     PyErr_NormalizeException(&type, &error, &trace);
-    PyErr_NormalizeException(&frame->type, &frame->error, &frame->trace);
-    if (frame->trace)
-        PyException_SetTraceback(frame->error, frame->trace);
+    PyErr_NormalizeException(&frame->error_type, &frame->error, &frame->error_traceback);
+    if (frame->error_traceback)
+        PyException_SetTraceback(frame->error, frame->error_traceback);
     PyException_SetContext(error, frame->error); /* takes the reference */
-    Py_DECREF(frame->type);
-    Py_XDECREF(frame->trace);
+    Py_DECREF(frame->error_type);
+    Py_XDECREF(frame->error_traceback);
     PyErr_Restore(type, error, trace);
 }
 
@@ -122,15 +122,15 @@ static void chain_stashed(call_frame *frame)
 static void raise_failures(call_frame *frame)
 {
     bool python_failed =
-        frame->refused || (frame->type && (frame->status == GSC_ERR_OPTIMIZER || frame->status == GSC_ERR_COMM));
+        frame->refused || (frame->error_type && (frame->status == GSC_ERR_OPTIMIZER || frame->status == GSC_ERR_COMM));
     if (frame->status != GSC_OK && !python_failed)
         raise_status(frame->status);
-    if (!frame->type)
+    if (!frame->error_type)
         return;
     if (PyErr_Occurred())
         chain_stashed(frame);
     else
-        PyErr_Restore(frame->type, frame->error, frame->trace);
+        PyErr_Restore(frame->error_type, frame->error, frame->error_traceback);
 }
 
 /* The memory goes back to the handle, unless a nested call has left its own there. */

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame.c: the ways between Python and the core. */
+/* frame.c: the switches between Python and the core. */
 #include "frame.h"
 
 void frame_enter_core(call_frame *frame)
 {
     busy_set_phase(&frame->scaler->busy, BUSY_CORE);
-    if (frame->frees_gil)
+    if (frame->releases_gil)
         frame->thread = PyEval_SaveThread();
 }
 
 void frame_leave_core(call_frame *frame)
 {
-    if (frame->frees_gil)
+    if (frame->releases_gil)
         PyEval_RestoreThread(frame->thread);
     busy_set_phase(&frame->scaler->busy, BUSY_ARRAYS);
 }
 
 void frame_enter_python(call_frame *frame)
 {
-    if (frame->frees_gil)
+    if (frame->releases_gil)
         PyEval_RestoreThread(frame->thread);
     busy_set_phase(&frame->scaler->busy, BUSY_CALLBACK);
 }
@@ -26,14 +26,14 @@ void frame_enter_python(call_frame *frame)
 void frame_leave_python(call_frame *frame)
 {
     busy_set_phase(&frame->scaler->busy, BUSY_CORE);
-    if (frame->frees_gil)
+    if (frame->releases_gil)
         frame->thread = PyEval_SaveThread();
 }
 
 void frame_stash_exception(call_frame *frame, PyObject *source)
 {
-    if (frame->type)
+    if (frame->error_type)
         PyErr_WriteUnraisable(source);
     else
-        PyErr_Fetch(&frame->type, &frame->error, &frame->trace);
+        PyErr_Fetch(&frame->error_type, &frame->error, &frame->error_traceback);
 }
