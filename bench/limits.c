@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.c: the loops that do the least, for each instruction set and cut into parts for the threads. */
+/* limits.c: loops that do the least work that every implementation must do, for each instruction set and cut into parts
+ * for the threads. */
 #include "limits.h"
 
 #include <stdatomic.h>
@@ -22,6 +23,7 @@ static volatile double one = 1, zero = 0;
 /* Where results go, so that they are computed. */
 static _Atomic uint64_t sink;
 
+/* The 16-bit kinds are multiplied as integers: a stand-in with the same memory traffic and no conversion. */
 INLINE void multiply_body(gsc__kind kind, void *data, size_t n, double factor)
 {
     if (kind == GSC_F32) {
@@ -44,21 +46,22 @@ INLINE void multiply_body(gsc__kind kind, void *data, size_t n, double factor)
 
 INLINE uint64_t read_body(gsc__kind kind, const void *data, size_t n)
 {
-    bits16 all16 = 0;
-    bits32 all32 = 0;
-    bits64 all64 = 0;
+    bits16 or16 = 0;
+    bits32 or32 = 0;
+    bits64 or64 = 0;
 #pragma GCC unroll 4
     for (size_t i = 0; i < n; i++) {
         if (kind == GSC_F32)
-            all32 |= ((const bits32 *)data)[i];
+            or32 |= ((const bits32 *)data)[i];
         else if (kind == GSC_F64)
-            all64 |= ((const bits64 *)data)[i];
+            or64 |= ((const bits64 *)data)[i];
         else
-            all16 |= ((const bits16 *)data)[i];
+            or16 |= ((const bits16 *)data)[i];
     }
-    return all16 | all32 | all64;
+    return or16 | or32 | or64;
 }
 
+/* Not Adam's arithmetic, only its memory traffic: reads p, g, m, v and writes p, m, v. */
 INLINE void adam_body(float *restrict p, const float *restrict g, float *restrict m, float *restrict v, size_t n,
                       float r)
 {
@@ -115,21 +118,22 @@ static const limit_table tables[] = {GSC_ISAS(TABLE)};
 
 static const limit_table *limits(void)
 {
-    static const limit_table *in_use;
-    for (size_t i = 0; !in_use && i < sizeof tables / sizeof *tables; i++)
+    static const limit_table *table; /* of the instruction set that the library uses; looked up once */
+    for (size_t i = 0; !table && i < sizeof tables / sizeof *tables; i++)
         if (strcmp(tables[i].isa, gsc_isa()) == 0)
-            in_use = &tables[i];
-    if (!in_use)
+            table = &tables[i];
+    if (!table)
         bench_die("bench/limits.c has no loops for instruction set \"%s\"", gsc_isa());
-    return in_use;
+    return table;
 }
 
-/* Elements of a part that is worth waking a thread for; parts are whole cache lines, but for the last. */
-enum { PART_MIN = 32768, PARTS_MAX = 64, LINE = 64 };
+/* Counted in elements: a part of PART_MIN is worth waking a thread for. Every part but the last is a multiple of
+ * PART_MULTIPLE, which is whole cache lines of 64 bytes for every dtype. */
+enum { PART_MIN = 32768, PARTS_MAX = 64, PART_MULTIPLE = 64 };
 
 static size_t part_size(size_t count)
 {
-    size_t size = count / PARTS_MAX / LINE * LINE;
+    size_t size = count / PARTS_MAX / PART_MULTIPLE * PART_MULTIPLE;
     return size < PART_MIN ? PART_MIN : size;
 }
 
@@ -162,8 +166,8 @@ static void read_gradients_part(void *ctx, size_t index)
 {
     const limit_arrays *arrays = ctx;
     const gsc__range part = part_at(arrays->count, index);
-    uint64_t all = limits()->read(GSC_F32, arrays->g + part.first, part.end - part.first);
-    atomic_store_explicit(&sink, all, memory_order_relaxed);
+    uint64_t bits = limits()->read(GSC_F32, arrays->g + part.first, part.end - part.first);
+    atomic_store_explicit(&sink, bits, memory_order_relaxed);
 }
 
 static void adam_part(void *ctx, size_t index)
@@ -175,7 +179,7 @@ static void adam_part(void *ctx, size_t index)
                    (float)zero);
 }
 
-/* One part needs no loop. */
+/* A single part runs in this thread, without a call of gsc_parallel_run. */
 static void run_parts(size_t count, gsc_task *task, void *ctx)
 {
     if (part_count(count) == 1)
@@ -194,6 +198,7 @@ static void run_read_multiply(void *ctx)
     run_multiply(ctx);
 }
 
+/* Reads the gradients first: clipping needs the norm of all of them before the first parameter is written. */
 static void run_adam(void *ctx)
 {
     const limit_arrays *arrays = ctx;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.h: the limits of the machine: loops that do the least that has to happen to elements in memory, in plain C for
- * the instruction set that the library uses. They share no code with its kernels and leave the elements as they are. */
+/* limits.h: the limits of the machine: loops that do the least work that every implementation must do on elements in
+ * memory, in plain C for the instruction set that the library uses. They share no code with its kernels and leave the
+ * elements as they are. */
 #ifndef GSC_BENCH_LIMITS_H
 #define GSC_BENCH_LIMITS_H
 
