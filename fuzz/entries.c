@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* entries.c: fuzz inputs as lines of a text file. */
+/* entries.c: reads and writes the entries of a text file, one fuzz input a line. */
 #define _POSIX_C_SOURCE 200809L /* getline */
 #include "entries.h"
 
@@ -9,7 +9,7 @@
 
 static const char short_escapes[] = "nrt0\\", short_bytes[] = "\n\r\t\0\\";
 
-/* Returns the value of a hexadecimal digit, -1 for another character. */
+/* Returns the value of a lower-case hexadecimal digit, -1 for another character. */
 static int digit_value(char c)
 {
     const char *digits = "0123456789abcdef", *found = c == '\0' ? NULL : strchr(digits, c);
@@ -31,14 +31,15 @@ static size_t read_escape(const char *text, uint8_t *byte)
     return 1;
 }
 
-/* Decodes a line in place; *size: how many bytes it is then. Returns false for an unknown escape. */
+/* Replaces the escapes of an entry, in place. *size: the number of bytes that the entry then has. Returns false for an
+ * unknown escape. */
 static bool decode(char *text, size_t length, size_t *size)
 {
     *size = 0;
     for (size_t i = 0; i < length; i++) {
         uint8_t byte = (uint8_t)text[i];
         if (byte == '\\' && i + 1 == length)
-            break;
+            break; /* a final backslash stands for nothing */
         if (byte == '\\') {
             size_t escape = read_escape(text + i + 1, &byte);
             if (escape == 0)
@@ -50,7 +51,7 @@ static bool decode(char *text, size_t length, size_t *size)
     return true;
 }
 
-static bool visit_lines(FILE *file, const char *path, entry_visitor *visit, void *ctx)
+static bool visit_entries(FILE *file, const char *path, entry_visitor *visit, void *ctx)
 {
     char *text = NULL;
     size_t capacity = 0, size;
@@ -65,7 +66,8 @@ static bool visit_lines(FILE *file, const char *path, entry_visitor *visit, void
         if (valid)
             visit(ctx, line, (const uint8_t *)text, size);
         else
-            fprintf(stderr, "%s:%d: unknown escape; allowed are \\n \\r \\t \\0 \\\\ \\xHH\n", path, line);
+            fprintf(stderr, "%s:%d: unknown escape; allowed are \\n \\r \\t \\0 \\\\ \\xhh (lower-case digits)\n", path,
+                    line);
     }
     free(text);
     return valid && !ferror(file);
@@ -78,7 +80,7 @@ bool entries_visit(const char *path, entry_visitor *visit, void *ctx)
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
         return false;
     }
-    bool valid = visit_lines(file, path, visit, ctx);
+    bool valid = visit_entries(file, path, visit, ctx);
     fclose(file);
     return valid;
 }
@@ -102,5 +104,6 @@ void entries_write(FILE *file, const uint8_t *data, size_t size)
         else
             write_byte(file, data[i]);
     }
+    /* A final backslash: without it an empty input would be an empty line, and editors would remove a final space. */
     fputs(size == 0 || data[size - 1] == ' ' ? "\\\n" : "\n", file);
 }
