@@ -18,9 +18,12 @@ typedef enum scan_mode {
     SCAN_RAW    /* max |x|, whatever the factor; of float64 the upper half, whose comparison takes half the work */
 } scan_mode;
 
+/* Maxima by lane. One array is in use: that of the lanes' size. gcc adds a move per vector to loops that cast these. */
 typedef struct maxima {
-    vector vectors[VECTORS]; /* by lane */
-    int64_t rest;            /* of elements that fill no vector */
+    vector_i16 i16[VECTORS];
+    vector i32[VECTORS];
+    vector_i64 i64[VECTORS];
+    int64_t rest; /* of elements that fill no vector */
 } maxima;
 
 INLINE bool takes_upper_half(gsc__kind kind, scan_mode mode) { return kind == GSC_F64 && mode == SCAN_RAW; }
@@ -68,7 +71,16 @@ INLINE vector magnitudes(gsc__kind kind, scan_mode mode, vector y)
     return (vector)((vector_i16)y & INT16_MAX);
 }
 
-INLINE void scan_vector(gsc__kind kind, scan_mode mode, void *x, double factor, vector *max)
+INLINE void keep_larger(size_t lane, vector lanes, maxima *max, size_t v)
+{
+    switch (lane) {
+    case sizeof(int16_t): max->i16[v] = larger_i16((vector_i16)lanes, max->i16[v]); break;
+    case sizeof(int32_t): max->i32[v] = larger_i32(lanes, max->i32[v]); break;
+    default: max->i64[v] = larger_i64((vector_i64)lanes, max->i64[v]); break;
+    }
+}
+
+INLINE void scan_vector(gsc__kind kind, scan_mode mode, void *x, double factor, maxima *max, size_t v)
 {
     vector y;
     memcpy(&y, x, sizeof y);
@@ -76,7 +88,7 @@ INLINE void scan_vector(gsc__kind kind, scan_mode mode, void *x, double factor, 
         y = products(kind, y, factor);
     if (mode == SCAN_STORE)
         memcpy(x, &y, sizeof y);
-    *max = larger(lane_size(kind, mode), magnitudes(kind, mode, y), *max);
+    keep_larger(lane_size(kind, mode), magnitudes(kind, mode, y), max, v);
 }
 
 /* One element's product, as bits. */
@@ -105,7 +117,7 @@ INLINE void scan_element(gsc__kind kind, scan_mode mode, void *x, double factor,
 INLINE void scan_step(gsc__kind kind, scan_mode mode, char *x, double factor, maxima *max)
 {
     for (size_t v = 0; v < VECTORS; v++)
-        scan_vector(kind, mode, x + v * GSC_VECTOR, factor, &max->vectors[v]);
+        scan_vector(kind, mode, x + v * GSC_VECTOR, factor, max, v);
 }
 
 /* Bytes that are prefetched at a time: many where memory is the limit, few where there is arithmetic meanwhile. */
@@ -125,14 +137,25 @@ INLINE void scan_run(gsc__kind kind, scan_mode mode, const gsc__run *run, double
     for (; i < whole_steps; i += step)
         scan_step(kind, mode, x + i, factor, max);
     for (; i < whole; i += GSC_VECTOR)
-        scan_vector(kind, mode, x + i, factor, &max->vectors[0]);
+        scan_vector(kind, mode, x + i, factor, max, 0);
     for (; i < bytes; i += size)
         scan_element(kind, mode, x + i, factor, &max->rest);
 }
 
+INLINE vector maxima_vector(size_t lane, const maxima *max, size_t v)
+{
+    switch (lane) {
+    case sizeof(int16_t): return (vector)max->i16[v];
+    case sizeof(int32_t): return max->i32[v];
+    default: return (vector)max->i64[v];
+    }
+}
+
 INLINE uint64_t largest(size_t lane, const maxima *max)
 {
-    const vector *v = max->vectors;
+    vector v[VECTORS];
+    for (size_t i = 0; i < VECTORS; i++)
+        v[i] = maxima_vector(lane, max, i);
     int64_t lanes = largest_lane(lane, larger(lane, larger(lane, v[0], v[1]), larger(lane, v[2], v[3])));
     return (uint64_t)(lanes > max->rest ? lanes : max->rest);
 }

@@ -87,16 +87,23 @@ INLINE vector larger(size_t lane, vector a, vector b)
     }
 }
 
+/* Each width has a maximum of its own type: widened, 16-bit lanes would take as long as 4 KiB of elements. */
 INLINE int64_t largest_lane(size_t lane, vector lanes)
 {
-    int64_t max = 0;
+    const vector_i16 lanes_i16 = (vector_i16)lanes;
+    const vector_i64 lanes_i64 = (vector_i64)lanes;
+    int16_t max_i16 = 0;
+    int32_t max_i32 = 0;
+    int64_t max_i64 = 0;
     for (size_t i = 0; i < GSC_VECTOR / lane; i++) {
-        int64_t value = lane == sizeof(int16_t)   ? ((vector_i16)lanes)[i]
-                        : lane == sizeof(int32_t) ? lanes[i]
-                                                  : ((vector_i64)lanes)[i];
-        max = value > max ? value : max;
+        if (lane == sizeof max_i16)
+            max_i16 = lanes_i16[i] > max_i16 ? lanes_i16[i] : max_i16;
+        else if (lane == sizeof max_i32)
+            max_i32 = lanes[i] > max_i32 ? lanes[i] : max_i32;
+        else
+            max_i64 = lanes_i64[i] > max_i64 ? lanes_i64[i] : max_i64;
     }
-    return max;
+    return lane == sizeof max_i16 ? max_i16 : lane == sizeof max_i32 ? max_i32 : max_i64;
 }
 
 #endif
