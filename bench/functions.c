@@ -78,9 +78,7 @@ static double function_bar(const function *f, gsc__kind kind, size_t bytes)
         return 0;
     if (bytes == 256 * bench_mib)
         return wide ? 0.95 : kind == GSC_BF16 && strcmp(gsc_isa(), "avx512") == 0 ? 0.9 : 0;
-    if (!wide || bytes < 16 * bench_kib || bytes > 32 * bench_mib)
-        return 0;
-    return kind == GSC_F64 && bytes < bench_mib ? 0.6 : 0.8;
+    return wide && bytes >= 16 * bench_kib && bytes <= 32 * bench_mib ? 0.8 : 0;
 }
 
 static void measure_function(bench *b, const function *f, bench_store *store, size_t bytes, int threads)

@@ -46,7 +46,7 @@ static bool scan_one(DLTensor *const *grads, size_t n, gsc__kernel *const *kerne
 static gsc_status scan(DLTensor *const *grads, size_t n, list_request request, double factor, bool *found_inf)
 {
     const bool stores = request.writes && factor != 1.0; /* a product with 1 would make signalling NaNs quiet */
-    gsc__kernel *const *kernels = stores ? gsc__kernels()->unscale : gsc__kernels()->check_raw;
+    gsc__kernel *const *kernels = stores ? gsc__kernels()->unscale_flag : gsc__kernels()->check_raw;
     if (scan_one(grads, n, kernels, factor, found_inf))
         return GSC_OK;
     gsc__list list;

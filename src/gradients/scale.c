@@ -196,7 +196,7 @@ static inline void scale_neighbours(gsc__kind kind, const void *in, void *out, s
         memcpy(out, in, count * gsc__kind_size(kind));
     const gsc__run run = {out, count};
     if (!copies)
-        gsc__kernels()->unscale[kind](&run, 1, factor, NULL);
+        gsc__kernels()->unscale_flag[kind](&run, 1, factor, NULL);
 }
 
 static void scale_run(const job *all, const void *in, void *out, size_t count)

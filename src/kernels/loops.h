@@ -30,6 +30,12 @@ INLINE uint64_t unscale(gsc__kind kind, const gsc__run *runs, size_t n_runs, dou
     return scan(kind, SCAN_STORE, runs, n_runs, factor);
 }
 
+INLINE uint64_t unscale_flag(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
+{
+    (void)partials;
+    return scan(kind, SCAN_FLAG, runs, n_runs, factor);
+}
+
 INLINE uint64_t check(gsc__kind kind, const gsc__run *runs, size_t n_runs, double factor, gsc__partial *partials)
 {
     (void)partials;

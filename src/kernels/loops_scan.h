@@ -14,8 +14,9 @@ enum { VECTORS = 4 /* in a step: each has a maximum of its own, so that none wai
 
 typedef enum scan_mode {
     SCAN_STORE, /* max |y| of y = x * factor; stores y */
+    SCAN_FLAG,  /* the same, but of float64 the upper half of max |y|, whose comparison takes half the work */
     SCAN_READ,  /* the same without storing */
-    SCAN_RAW    /* max |x|, whatever the factor; of float64 the upper half, whose comparison takes half the work */
+    SCAN_RAW    /* max |x|, whatever the factor; of float64 the upper half */
 } scan_mode;
 
 /* Maxima by lane. One array is in use: that of the lanes' size. gcc adds a move per vector to loops that cast these. */
@@ -26,7 +27,12 @@ typedef struct maxima {
     int64_t rest; /* of elements that fill no vector */
 } maxima;
 
-INLINE bool takes_upper_half(gsc__kind kind, scan_mode mode) { return kind == GSC_F64 && mode == SCAN_RAW; }
+INLINE bool stores(scan_mode mode) { return mode == SCAN_STORE || mode == SCAN_FLAG; }
+
+INLINE bool takes_upper_half(gsc__kind kind, scan_mode mode)
+{
+    return kind == GSC_F64 && (mode == SCAN_RAW || mode == SCAN_FLAG);
+}
 
 /* Bytes of what is compared. */
 INLINE size_t lane_size(gsc__kind kind, scan_mode mode)
@@ -86,7 +92,7 @@ INLINE void scan_vector(gsc__kind kind, scan_mode mode, void *x, double factor, 
     memcpy(&y, x, sizeof y);
     if (mode != SCAN_RAW)
         y = products(kind, y, factor);
-    if (mode == SCAN_STORE)
+    if (stores(mode))
         memcpy(x, &y, sizeof y);
     keep_larger(lane_size(kind, mode), magnitudes(kind, mode, y), max, v);
 }
@@ -107,7 +113,7 @@ INLINE void scan_element(gsc__kind kind, scan_mode mode, void *x, double factor,
     uint64_t y = load_bits(x, size);
     if (mode != SCAN_RAW)
         y = product(kind, y, factor);
-    if (mode == SCAN_STORE)
+    if (stores(mode))
         store_bits(x, size, y);
     int64_t magnitude = (int64_t)(y & (UINT64_MAX >> (65 - 8 * size)));
     magnitude = takes_upper_half(kind, mode) ? magnitude >> 32 : magnitude;
@@ -163,7 +169,7 @@ INLINE uint64_t largest(size_t lane, const maxima *max)
 INLINE uint64_t scan(gsc__kind kind, scan_mode mode, const gsc__run *runs, size_t n_runs, double factor)
 {
     if (kind == GSC_F16 && mode != SCAN_RAW)
-        return scan_f16(runs, n_runs, (float)factor, mode == SCAN_STORE);
+        return scan_f16(runs, n_runs, (float)factor, stores(mode));
     maxima max = {.rest = 0};
     for (size_t k = 0; k < n_runs; k++) {
         if (k + PREFETCH_RUNS < n_runs)

@@ -152,6 +152,11 @@ static uint64_t reference_check(gsc__kind kind, void *x, size_t n, double factor
 /* For float64, its upper half. */
 static uint64_t upper(gsc__kind kind, uint64_t max) { return kind == GSC_F64 ? max >> 32 << 32 : max; }
 
+static uint64_t reference_unscale_flag(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
+{
+    return upper(kind, reference_unscale(kind, x, n, factor, partial));
+}
+
 static uint64_t reference_check_raw(gsc__kind kind, void *x, size_t n, double factor, gsc__partial *partial)
 {
     (void)factor, (void)partial;

@@ -46,9 +46,13 @@ typedef struct outcome {
 } outcome;
 
 static outcome outcome_of_unscale(const truth *t) { return (outcome){t->products, t->r, t->max, NULL, false}; }
-static outcome outcome_of_check(const truth *t) { return (outcome){t->x, t->r, t->max, NULL, false}; }
 /* The upper half of a float64 maximum. */
 static uint64_t upper(const truth *t, uint64_t max) { return t->from->kind == GSC_F64 ? max >> 32 << 32 : max; }
+static outcome outcome_of_unscale_flag(const truth *t)
+{
+    return (outcome){t->products, t->r, upper(t, t->max), NULL, false};
+}
+static outcome outcome_of_check(const truth *t) { return (outcome){t->x, t->r, t->max, NULL, false}; }
 static outcome outcome_of_check_raw(const truth *t)
 {
     return (outcome){t->x, t->r, upper(t, t->max_of_x), NULL, false};
