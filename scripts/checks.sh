@@ -14,12 +14,14 @@ release        the gcc build, warnings are errors
 isas           unit tests and proofs on each instruction set of this processor but the best, which `suite` runs
 neon           the kernels' proof for 64-bit ARM, sample, on an emulated processor
 clang          the clang build, warnings are errors, and its tests
-asan           AddressSanitizer and UBSan, all tests
+asan           AddressSanitizer and UBSan, all tests but the longest of the command
+asan-all       AddressSanitizer and UBSan, all tests
 tsan           ThreadSanitizer, unit tests
 tsan-all       ThreadSanitizer, all tests but those of the package
 valgrind       memory errors in the optimised build
-mutations      three deliberate faults that the tests must notice
+mutations      ten deliberate faults that the tests must notice
 mutations-all  all of tests/system/mutation/mutations.tsv
+python-quick   the Python package, without sanitizers
 python         the Python package, all parts of bindings/python/check
 safetensors    files of the Python package safetensors and ours hold the same bits
 kill           200 times kill -9 during a training run
@@ -31,7 +33,7 @@ END
 }
 
 # All but those that another check covers.
-list_all() { list_checks | cut -d ' ' -f 1 | grep -vx -e tsan -e mutations; }
+list_all() { list_checks | cut -d ' ' -f 1 | grep -vx -e asan -e tsan -e mutations -e python-quick; }
 
 check_packages() {
     scripts/install run data test ci python
@@ -111,6 +113,10 @@ check_clang() {
 
 check_asan() {
     build_preset asan
+    ctest --preset asan -j "$jobs" -LE coverage -E '^cli_(fashion|keep|resume|stop|stop_moments)$'
+}
+check_asan_all() {
+    build_preset asan
     ctest --preset asan -j "$jobs" -LE coverage
 }
 
@@ -136,9 +142,10 @@ check_valgrind() {
     done
 }
 
-check_mutations() { tests/system/mutation/run 3; }
+check_mutations() { tests/system/mutation/run 10; }
 check_mutations_all() { tests/system/mutation/run; }
 
+check_python_quick() { make test-python ARGS=quick; }
 check_python() { make test-python; }
 check_safetensors() { make test-safetensors; }
 

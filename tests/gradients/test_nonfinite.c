@@ -11,14 +11,14 @@
 #include "kernels/kernels.h"
 #include "layouts.h"
 
-static bool census_of(const DLTensor *tensor, double r, gsc__nonfinite *out)
+static bool count_in(const DLTensor *tensor, double r, gsc__nonfinite *out)
 {
     gsc__view view;
     gsc__nonfinite_view(tensor, &view);
     return gsc__count_nonfinite(&view, 1, r, false, out);
 }
 
-static void test_census(void **state)
+static void test_count(void **state)
 {
     (void)state;
     enum { ROWS = 300, COLUMNS = 400 };
@@ -26,38 +26,38 @@ static void test_census(void **state)
     const int64_t shape[] = {COLUMNS, ROWS}, strides[] = {1, COLUMNS},
                   one = 1; /* transposed: index = column * ROWS + row */
     DLTensor tensor = tensor_over(data, GSC_FLOAT32, 2, shape, strides);
-    gsc__nonfinite census;
+    gsc__nonfinite nonfinite;
     for (int32_t threads = 1; threads <= 3; threads++) {
         gsc_set_num_threads(threads);
-        assert_false(census_of(&tensor, 0.5, &census));
-        assert_true(census.inf_count == 0 && census.nan_count == 0 && census.first_index == 0);
+        assert_false(count_in(&tensor, 0.5, &nonfinite));
+        assert_true(nonfinite.inf_count == 0 && nonfinite.nan_count == 0 && nonfinite.first_index == 0);
         data[7 * COLUMNS + 5] = INFINITY;
         data[2 * COLUMNS + 399] = -INFINITY;
         data[100 * COLUMNS + 200] = NAN;
         data[3] = 3e38f;
-        assert_true(census_of(&tensor, 0.5, &census));
-        assert_int_equal(census.inf_count, 2);
-        assert_int_equal(census.nan_count, 1);
-        assert_int_equal(census.first_index, 5 * ROWS + 7);
-        assert_true(census_of(&tensor, 2.0, &census)); /* now a product overflows */
-        assert_int_equal(census.inf_count, 3);
-        assert_int_equal(census.first_index, 3 * ROWS);
+        assert_true(count_in(&tensor, 0.5, &nonfinite));
+        assert_int_equal(nonfinite.inf_count, 2);
+        assert_int_equal(nonfinite.nan_count, 1);
+        assert_int_equal(nonfinite.first_index, 5 * ROWS + 7);
+        assert_true(count_in(&tensor, 2.0, &nonfinite)); /* now a product overflows */
+        assert_int_equal(nonfinite.inf_count, 3);
+        assert_int_equal(nonfinite.first_index, 3 * ROWS);
         memset(data, 0, ROWS * COLUMNS * sizeof *data);
     }
     data[(ROWS - 1) * COLUMNS + COLUMNS - 1] = INFINITY; /* the last one */
-    assert_true(census_of(&tensor, 1.0, &census));
-    assert_int_equal(census.first_index, ROWS * COLUMNS - 1);
+    assert_true(count_in(&tensor, 1.0, &nonfinite));
+    assert_int_equal(nonfinite.first_index, ROWS * COLUMNS - 1);
     gsc_set_num_threads(0);
     free(data);
     uint16_t half = 0x7bff; /* 65504 */
     tensor = tensor_over(&half, GSC_FLOAT16, 1, &one, NULL);
-    assert_false(census_of(&tensor, 1.0, &census));
-    assert_true(census_of(&tensor, 1.0003, &census)); /* rounds to 65536 */
-    half = 0x7f7f;                                    /* the greatest bfloat16 */
+    assert_false(count_in(&tensor, 1.0, &nonfinite));
+    assert_true(count_in(&tensor, 1.0003, &nonfinite)); /* rounds to 65536 */
+    half = 0x7f7f;                                      /* the greatest bfloat16 */
     tensor.dtype = GSC_BFLOAT16;
-    assert_false(census_of(&tensor, 1.0, &census));
-    assert_true(census_of(&tensor, 1.003, &census)); /* finite in float32, not in bfloat16 */
-    assert_false(census_of(NULL, 1.0, &census));
+    assert_false(count_in(&tensor, 1.0, &nonfinite));
+    assert_true(count_in(&tensor, 1.003, &nonfinite)); /* finite in float32, not in bfloat16 */
+    assert_false(count_in(NULL, 1.0, &nonfinite));
 }
 
 /* Element i of a tensor of 2 dimensions, in row-major order. */
@@ -72,18 +72,18 @@ static DLTensor element_of(const DLTensor *tensor, size_t i)
 
 static gsc__nonfinite census_by_element(const DLTensor *tensor)
 {
-    gsc__nonfinite census = {.first_index = UINT64_MAX};
+    gsc__nonfinite nonfinite = {.first_index = UINT64_MAX};
     for (size_t i = 0; i < (size_t)(tensor->shape[0] * tensor->shape[1]); i++) {
         DLTensor element = element_of(tensor, i);
         double value = element_get(&element, 0);
-        census.inf_count += isinf(value) ? 1 : 0;
-        census.nan_count += isnan(value) ? 1 : 0;
-        if (!isfinite(value) && census.first_index == UINT64_MAX)
-            census.first_index = i;
+        nonfinite.inf_count += isinf(value) ? 1 : 0;
+        nonfinite.nan_count += isnan(value) ? 1 : 0;
+        if (!isfinite(value) && nonfinite.first_index == UINT64_MAX)
+            nonfinite.first_index = i;
     }
-    if (census.first_index == UINT64_MAX)
-        census.first_index = 0;
-    return census;
+    if (nonfinite.first_index == UINT64_MAX)
+        nonfinite.first_index = 0;
+    return nonfinite;
 }
 
 /* Fills a tensor, with up to 3 elements that are not finite. */
@@ -102,7 +102,7 @@ static void plant(const DLTensor *tensor, uint64_t *seed, size_t bad)
 
 /* Small and large, dense, transposed and strided tensors of all dtypes, absent ones, neighbours, and one listed twice.
  * Whatever is expected, the result is the same. */
-static void test_census_of_many(void **state)
+static void test_count_in_many(void **state)
 {
     (void)state;
     enum { N = GSC_NONFINITE_BATCH, LARGE = 40, ABSENT = 9, SPACE = 128, LARGE_ROWS = 7000 };
@@ -142,8 +142,8 @@ static void test_census_of_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_census),
-        cmocka_unit_test(test_census_of_many),
+        cmocka_unit_test(test_count),
+        cmocka_unit_test(test_count_in_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
