@@ -127,8 +127,8 @@ static const limit_table *limits(void)
     return table;
 }
 
-/* Counted in elements: a part of PART_MIN is worth waking a thread for. Every part but the last is a multiple of
- * PART_MULTIPLE, which is whole cache lines of 64 bytes for every dtype. */
+/* Counted in elements: a part of PART_MIN is worth waking a thread for. There are about PARTS_MAX. Every part but the
+ * last is a multiple of PART_MULTIPLE, which is whole cache lines of 64 bytes for every dtype. */
 enum { PART_MIN = 32768, PARTS_MAX = 64, PART_MULTIPLE = 64 };
 
 static size_t part_size(size_t count)

@@ -85,7 +85,7 @@ static bool all_finite(const gsc__view *views, size_t n, double r)
 /* Whether the elements lie in memory in row-major order. False for a tensor without elements. */
 static bool is_compact(const DLTensor *tensor) { return gsc__fast_count(tensor) > 0; }
 
-/* Counts a batch of small views of one kind; n is at most GSC_NONFINITE_BATCH, as gsc__count_nonfinite demands. After
+/* Counts a batch of small views of one kind; n is at most GSC_NONFINITE_BATCH, as nonfinite.h demands. After
  * an overflow in one of thousands of tensors most batches are finite, which one check shows. With likely_nonfinite that
  * check would be wasted, so it is left out. */
 static bool count_batch(const gsc__view *views, size_t n, double r, bool likely_nonfinite, gsc__nonfinite *out)

@@ -107,7 +107,7 @@ static gsc_status check_unchanged(const gsc__optim_param *param, size_t index, c
                     gsc__shape_print(param->ndim, param->shape).text);
 }
 
-/* A multiplier as two factors, each of which float32 can hold.
+/* A multiplier as two factors that float32 can hold; below 2^-275 the first is 0, as every product with it would be.
  *
  * The smallest normal number of float32 is 2^-126; smaller ones lose bits. A scale is less than 2^128, so that 1/scale
  * is more than 2^-128 and loses at most two bits. Unscaling the gradients in place multiplies by 1/scale as one
