@@ -165,14 +165,15 @@ static void update_bar(loop *l, int64_t examples_before)
 {
     const train_run *r = l->run;
     const run_state *s = l->state;
-    progress_update(&l->bar, &(progress_state){.step = s->step,
-                                               .steps = l->steps,
-                                               .epoch = run_epochs(r, s->step),
-                                               .skipped = s->skipped,
-                                               .examples = run_examples(r, s->step) - examples_before,
-                                               .rate_unit = r->task->rate_unit,
-                                               .loss = l->loss,
-                                               .scale = gsc_scaler_get_scale(r->scaler)});
+    const progress_state state = {.step = s->step,
+                                  .steps = l->steps,
+                                  .epoch = run_epochs(r, s->step),
+                                  .skipped = s->skipped,
+                                  .examples = run_examples(r, s->step) - examples_before,
+                                  .rate_unit = r->task->rate_unit,
+                                  .loss = l->loss,
+                                  .scale = gsc_scaler_get_scale(r->scaler)};
+    progress_update(&l->bar, &state);
 }
 
 static bool is_checkpoint_due(const loop *l)

@@ -57,7 +57,9 @@ void gsc_scaler_get_stats(const gsc_scaler *scaler, gsc_scaler_stats *out)
     const char *api = "gsc_scaler_get_stats";
     if (gsc__check_not_null(out, api, "out") != GSC_OK)
         return;
-    *out = is_null(scaler, api) ? (gsc_scaler_stats){0} : scaler->stats;
+    *out = (gsc_scaler_stats){0};
+    if (!is_null(scaler, api))
+        *out = scaler->stats;
 }
 
 size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,

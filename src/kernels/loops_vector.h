@@ -68,7 +68,8 @@ INLINE vector_i64 larger_i64(vector_i64 a, vector_i64 b)
 #if defined(GSC_MAX_I64)
     return (vector_i64)GSC_MAX_I64(a, b);
 #elif defined(GSC_NO_COMPARE_I64)
-    vector_i64 difference = a - b, negative = difference >> 63;
+    vector_i64 difference = a - b;
+    vector_i64 negative = difference >> 63; /* cppcheck-suppress shiftTooManyBitsSigned; gcc and clang copy the sign */
     return b + (difference & ~negative);
 #else
     vector_i64 greater = a > b;
