@@ -65,17 +65,20 @@ INLINE double max_and_powers(gsc__kind kind, int p, const gsc__run *run, double 
 {
     const size_t size = gsc__kind_size(kind);
     double lanes[LANES] = {0};
-    *max_bits = 0;
+    maxima max = {.rest = 0};
     for (size_t first = 0; first < run->count; first += CHUNK) {
         gsc__run piece = {(char *)run->data + first * size, run->count - first < CHUNK ? run->count - first : CHUNK};
         prefetch((uintptr_t)piece.data + PREFETCH_AHEAD, piece.count * size);
-        uint64_t piece_max_bits = scan(kind, SCAN_READ, &piece, 1, factor);
-        *max_bits = piece_max_bits > *max_bits ? piece_max_bits : *max_bits;
-        if (kind == GSC_F16)
+        if (kind == GSC_F16) {
+            int64_t piece_max = (int64_t)scan_f16(&piece, 1, (float)factor, false);
+            max.rest = piece_max > max.rest ? piece_max : max.rest;
             add_powers_f16(p, piece.data, piece.count, (float)factor, lanes);
-        else
+        } else {
+            scan_run(kind, SCAN_READ, &piece, factor, &max);
             add_powers(kind, p, piece.data, piece.count, factor, prescale, lanes);
+        }
     }
+    *max_bits = largest(lane_size(kind, SCAN_READ), &max);
     for (size_t width = LANES / 2; width > 0; width /= 2)
         for (size_t lane = 0; lane < width; lane++)
             lanes[lane] += lanes[lane + width];
