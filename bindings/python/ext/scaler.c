@@ -120,11 +120,11 @@ static PyObject *scaler_unscale(PyObject *self, PyObject *args)
 
 static PyObject *scaler_record(PyObject *self, PyObject *args)
 {
-    PyObject *handle, *verdict;
+    PyObject *handle, *found;
     call_frame frame;
-    if (!PyArg_UnpackTuple(args, "record", 2, 2, &handle, &verdict))
+    if (!PyArg_UnpackTuple(args, "record", 2, 2, &handle, &found))
         return NULL;
-    int found_inf = PyObject_IsTrue(verdict);
+    int found_inf = PyObject_IsTrue(found);
     if (found_inf < 0 || call_begin(&frame, (py_scaler *)self, handle, NULL) < 0)
         return NULL;
     CALL_CORE(&frame, gsc_scaler_record(scaler_core(self), frame_optimizer(&frame), found_inf));
