@@ -134,8 +134,9 @@ static void add_entries(gsc_scaler *scaler, gsc__record *record, size_t first, s
         if (found[i].inf_count + found[i].nan_count == 0)
             continue;
         const char *name = optimizer->name ? optimizer->name(optimizer->self, first + i) : NULL;
+        const char *copy = keep_name(scaler, report, name); /* may move the names of the entries before this one */
         report->entries[report->count++] = (gsc_overflow){.index = first + i,
-                                                          .name = keep_name(scaler, report, name),
+                                                          .name = copy,
                                                           .inf_count = found[i].inf_count,
                                                           .nan_count = found[i].nan_count,
                                                           .first_index = found[i].first_index};

@@ -322,6 +322,22 @@ static void test_names_that_grow(void **state)
     rig_stop(&r);
 }
 
+/* The first name appears with the first overflow, when memory for the report has been taken before. */
+static void test_names_that_appear_late(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, 8);
+    r.optimizer.params[0].name = NULL;
+    assert_int_equal(rig_iterate(&r, 1), GSC_STEPPED);
+    r.optimizer.params[0].name = "w";
+    assert_int_equal(rig_iterate(&r, INFINITY), GSC_SKIPPED_OVERFLOW);
+    gsc_overflow overflow;
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, &overflow, 1), 1);
+    assert_string_equal(overflow.name, "w");
+    rig_stop(&r);
+}
+
 /* A name that was handed out stays valid until the next overflow, even if its optimizer is forgotten or freed. */
 static void test_a_name_outlives_its_optimizer(void **state)
 {
@@ -399,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_many_overflowed_gradients),
         cmocka_unit_test(test_recorded_by_the_caller),
         cmocka_unit_test(test_names_that_grow),
+        cmocka_unit_test(test_names_that_appear_late),
         cmocka_unit_test(test_a_name_outlives_its_optimizer),
         cmocka_unit_test(test_a_report_outlives_growth_and_other_overflows),
         cmocka_unit_test(test_nan_is_told_from_infinity),
