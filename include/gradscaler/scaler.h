@@ -51,7 +51,8 @@ typedef struct gsc_event {
     int64_t update;                 /* updates completed before this one */
     const gsc_optimizer *optimizer; /* OVERFLOW only, else NULL */
     const gsc_scaler *scaler;
-    uint64_t reserved[8];
+    double scale_before; /* OVERFLOW: the scale that the gradients carried; else 0 */
+    uint64_t reserved[7];
 } gsc_event;
 
 /* Collectives over the ranks that train together; return 0 on success. Copied at creation; self must outlive the
@@ -61,7 +62,9 @@ typedef struct gsc_comm {
     int (*allreduce_max)(void *self, DLTensor *values /* float32, in place */, void *stream); /* not NULL */
     int (*allreduce_sum)(void *self, DLTensor *values /* float64, in place */, void *stream); /* NULL: gradients are the
                                                               same on every rank; else they are sharded */
-    uint64_t reserved[8];
+    int (*allreduce_max64)(void *self, DLTensor *values /* float64, in place */, void *stream); /* for norms with p =
+                                                              infinity; NULL: through float32 */
+    uint64_t reserved[7];
 } gsc_comm;
 
 typedef struct gsc_scaler_options {
@@ -81,7 +84,12 @@ typedef struct gsc_scaler_options {
     const gsc_comm *comm;          /* NULL: this process alone */
     void (*observer)(void *ctx, const gsc_event *event); /* NULL: none */
     void *observer_ctx;
-    uint64_t reserved[8];
+    bool strict;                  /* false; also GSC_STRICT=1 in the environment: find misuse that costs a hash table
+                                     entry per gradient to find */
+    bool hysteresis_until_growth; /* false: a clean update restores the credit of hysteresis; true: only growth does */
+    int32_t skip_window;          /* 0: off; else 2 ... 4096: of so many updates ... */
+    double max_skip_share;        /* ... no more than this share, in (0, 1), may overflow: else GSC_ERR_DIVERGED */
+    uint64_t reserved[6];
 } gsc_scaler_options; /* min_scale == init_scale == max_scale is a static scale */
 
 /* The values in the comments above. */
@@ -129,7 +137,9 @@ typedef struct gsc_step_result {
     double grad_norm; /* total norm before clipping where clip_norm was asked (not finite after an overflow, 0 without
                          gradients), else NaN */
     double max_abs;   /* largest unscaled magnitude seen by the check (NaN if a NaN), 0 if none */
-    uint64_t reserved[8];
+    double scale;     /* that the gradients carried (1 when disabled): divide a scaled loss by this one, not by
+                         gsc_scaler_get_scale after update */
+    uint64_t reserved[7];
 } gsc_step_result;
 
 /* Unscales if READY, then calls the optimizer's step, unless an element of this optimizer's gradients is not finite.
@@ -208,7 +218,9 @@ typedef struct gsc_overflow {
     const char *name; /* the scaler's copy, valid until the next overflow or destroy; NULL: it has none */
     uint64_t inf_count, nan_count;
     uint64_t first_index; /* of the first element that is not finite, row-major */
-    uint64_t reserved[2];
+    uint64_t repeats;     /* overflows in a row of this gradient with these counts and this first_index, this one
+                             included */
+    uint64_t reserved[1];
 } gsc_overflow;
 
 /* Returns how many there are and fills out[0 … capacity) with the first of them; out may be NULL. A NULL scaler leaves

@@ -46,11 +46,13 @@ FIELD(gsc_event, scale, 8);
 FIELD(gsc_event, update, 16);
 FIELD(gsc_event, optimizer, 24);
 FIELD(gsc_event, scaler, 32);
+FIELD(gsc_event, scale_before, 40);
 
 SIZE(gsc_comm, 88);
 FIELD(gsc_comm, self, 0);
 FIELD(gsc_comm, allreduce_max, 8);
 FIELD(gsc_comm, allreduce_sum, 16);
+FIELD(gsc_comm, allreduce_max64, 24);
 
 SIZE(gsc_scaler_options, 184);
 FIELD(gsc_scaler_options, device, 0);
@@ -68,6 +70,10 @@ FIELD(gsc_scaler_options, allow_fp16_grads, 88);
 FIELD(gsc_scaler_options, comm, 96);
 FIELD(gsc_scaler_options, observer, 104);
 FIELD(gsc_scaler_options, observer_ctx, 112);
+FIELD(gsc_scaler_options, strict, 120);
+FIELD(gsc_scaler_options, hysteresis_until_growth, 121);
+FIELD(gsc_scaler_options, skip_window, 124);
+FIELD(gsc_scaler_options, max_skip_share, 128);
 
 SIZE(gsc_step_result, 96);
 FIELD(gsc_step_result, outcome, 0);
@@ -75,6 +81,7 @@ FIELD(gsc_step_result, has_value, 4);
 FIELD(gsc_step_result, value, 8);
 FIELD(gsc_step_result, grad_norm, 16);
 FIELD(gsc_step_result, max_abs, 24);
+FIELD(gsc_step_result, scale, 32);
 
 SIZE(gsc_scaler_state, 136);
 FIELD(gsc_scaler_state, scale, 0);
@@ -94,6 +101,7 @@ FIELD(gsc_overflow, name, 8);
 FIELD(gsc_overflow, inf_count, 16);
 FIELD(gsc_overflow, nan_count, 24);
 FIELD(gsc_overflow, first_index, 32);
+FIELD(gsc_overflow, repeats, 40);
 
 SIZE(gsc_scaler_stats, 112);
 FIELD(gsc_scaler_stats, updates, 0);
