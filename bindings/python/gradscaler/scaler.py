@@ -167,17 +167,19 @@ class GradScaler:
         """Multiplies a loss, or several, by the scale.
 
         Args:
-            outputs: a tensor, or an iterable of outputs, nested as you like. Lists, tuples and named tuples keep their
-                type; other iterables become an iterator that scales when it is read. PyTorch tensors keep their
-                autograd graph, and dtypes follow PyTorch's promotion: a float16 tensor stays float16, one of no
+            outputs: a tensor, a number, or an iterable of outputs, nested as you like. Lists, tuples and named tuples
+                keep their type; other iterables become an iterator that scales when it is read. PyTorch tensors keep
+                their autograd graph, and dtypes follow PyTorch's promotion: a float16 tensor stays float16, one of no
                 dimensions becomes float32. NumPy arrays and scalars follow the same rule, with the product in float32
-                (float64 for float64), rounded once; subclasses of NumPy's array keep their type, and masks.
+                (float64 for float64), rounded once; subclasses of NumPy's array keep their type, and masks. A Python
+                number becomes a float (complex: a complex).
 
         Returns:
             New tensors in the same structure; `outputs` itself when disabled.
 
         Raises:
-            ValueError: for anything else, such as a Python number.
+            ValueError: for anything else, such as a string or a dict.
+            TypeError: inside a function that JAX compiles, into which the scale would be compiled for good.
         """
         if not self._enabled:
             return outputs

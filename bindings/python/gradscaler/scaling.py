@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scale(): multiplies tensors, and nested structures of them, by the scale."""
+"""scale(): multiplies numbers, tensors, and nested structures of them, by the scale."""
 
 from __future__ import annotations
 
 import functools
 import sys
 from collections.abc import Iterable, Mapping
+from numbers import Complex, Real
 from typing import Any
 
+from . import checks
 from ._core import Scaler
 from .arrays import is_buffer, is_numpy, is_tensor, torch_tensor_type
+from .tracing import is_compiled
 
 
 def scaled(core: Scaler, outputs: Any) -> Any:
@@ -20,14 +23,29 @@ def scaled(core: Scaler, outputs: Any) -> Any:
         return outputs * torch.full((), core.get_scale(), dtype=torch.float32, device=outputs.device)
     if is_numpy(outputs):
         return _scaled_numpy(core, outputs)
+    if is_compiled(outputs):
+        raise TypeError(
+            "scale: JAX is compiling this function (jit, scan, ...), and would compile the scale of today into it for "
+            "good; pass get_scale() to the function as an argument and multiply by that, or call scale outside of it"
+        )
     if is_tensor(outputs):
         return outputs * core.get_scale()
+    if isinstance(outputs, Complex) and not isinstance(outputs, bool):
+        return _scaled_number(core, outputs)
     if isinstance(outputs, (str, Mapping)) or not isinstance(outputs, Iterable) or is_buffer(outputs):
-        raise ValueError(f"outputs must be a tensor or an iterable of tensors, got {type(outputs).__name__}")
+        hint = "; pass its values()" if isinstance(outputs, Mapping) else ""
+        raise ValueError(
+            f"outputs must be a tensor, a number or an iterable of these, got {type(outputs).__name__}{hint}"
+        )
     parts = map(functools.partial(scaled, core), outputs)
     if isinstance(outputs, (list, tuple)):
         return outputs._make(parts) if hasattr(outputs, "_make") else type(outputs)(parts)
     return parts
+
+
+def _scaled_number(core: Scaler, number: Any) -> Any:
+    """A float, or a complex for one."""
+    return (checks.real("outputs", number) if isinstance(number, Real) else complex(number)) * core.get_scale()
 
 
 def _scaled_numpy(core: Scaler, outputs: Any) -> Any:

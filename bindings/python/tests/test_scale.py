@@ -3,6 +3,7 @@
 
 from array import array
 from collections import namedtuple
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -46,9 +47,25 @@ def test_other_iterables_are_lazy():
     assert [x.item() for x in scaler.scale(map(f32, [3.0]))] == [6.0]
 
 
+# trial T17
 @pytest.mark.parametrize(
-    "bad", [4.0, 4, 1j, True, None, "loss", b"loss", {"loss": f32(1.0)}, array("f", [1.0]), object()]
+    ("number", "expected"), [(3.0, 12.0), (3, 12.0), (-0.5, -2.0), (Fraction(1, 4), 1.0), (1 + 2j, 4 + 8j)]
 )
+def test_numbers(number, expected):
+    scaler = GradScaler(init_scale=4.0)
+    scaled = scaler.scale(number)
+    assert (scaled, type(scaled)) == (expected, type(expected))
+    assert scaler.scale([f32(1.0), (number,)]) == [4.0, (expected,)]
+    assert np.isnan(scaler.scale(float("nan")))
+    assert GradScaler(enabled=False).scale(number) is number
+
+
+def test_a_number_beyond_the_range_of_a_float():
+    with pytest.raises(ValueError, match="outputs is .* within the range of a float"):
+        GradScaler().scale(10**400)
+
+
+@pytest.mark.parametrize("bad", [True, None, "loss", b"loss", {"loss": f32(1.0)}, array("f", [1.0]), object()])
 def test_anything_else_is_refused(bad):
     scaler = GradScaler()
     with pytest.raises(ValueError, match="tensor"):
@@ -57,9 +74,15 @@ def test_anything_else_is_refused(bad):
         scaler.scale([f32(1.0), bad])
 
 
+def test_a_mapping_is_refused_with_a_hint():
+    with pytest.raises(ValueError, match=r"got dict; pass its values\(\)"):
+        GradScaler().scale({"loss": f32(1.0)})
+    assert list(GradScaler(init_scale=2.0).scale({"loss": f32(1.0)}.values())) == [2.0]
+
+
 def test_classes_of_arrays_are_no_arrays():
     for bad in (np.ndarray, np.float32, DLPackOnly):
-        with pytest.raises(ValueError, match="must be a tensor or an iterable of tensors, got type"):
+        with pytest.raises(ValueError, match="must be a tensor, a number or an iterable of these, got type"):
             GradScaler().scale(bad)
         with pytest.raises(TypeError, match="expected an array or an iterable of arrays, got type"):
             check_grads(bad)

@@ -65,8 +65,7 @@ def test_scale_of_structures():
     four, eight = torch.tensor(4.0), torch.tensor(8.0)
     assert scaler.scale([eight, (four, eight), [four]]) == [16.0, (8.0, 16.0), [8.0]]
     assert list(scaler.scale(t for t in (four, eight))) == [8.0, 16.0]
-    with pytest.raises(ValueError):
-        scaler.scale(4.0)
+    assert scaler.scale([four, 4.0]) == [8.0, 8.0]
 
 
 def test_scale_after_inference_mode():

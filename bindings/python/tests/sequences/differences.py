@@ -23,6 +23,7 @@ IN_SEQUENCES: Dict[str, Difference] = {
     "update-int": Difference("AttributeError", "None"),
     "update-array": Difference("AssertionError", "ValueError"),
     "update-array-of-one": Difference("RuntimeError", "None"),
+    "scale-of-number": Difference("ValueError", "None"),
     "constructor-error": Difference("AssertionError", "ValueError"),
     "setter-range": Difference("None", "ValueError"),
 }

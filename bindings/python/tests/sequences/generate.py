@@ -133,7 +133,8 @@ class Author:
         if rng.chance(10):
             yield from self._do("scale_nested", *[self._values("float32", [], -6, 6) for _ in range(2)])
         if rng.chance(3) and self._enabled:
-            yield from self._do("scale_object", rng.pick([1.5, None]))
+            value = rng.pick([1.5, None])
+            yield from self._do("scale_object", value, difference=None if value is None else "scale-of-number")
 
     def _values(self, dtype: str, shape: List[int], low: int, high: int) -> str:
         return to_hex(dtype, [number(self._rng, dtype, self._rng.between(low, high)) for _ in range(elements(shape))])
