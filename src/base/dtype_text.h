@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtype_text.h: a dtype in words, for messages. */
+/* dtype_text.h: dtypes and devices in words, for messages. Codes and types are indices here, since older versions of
+ * dlpack.h name only some of them. */
 #ifndef GSC_BASE_DTYPE_TEXT_H
 #define GSC_BASE_DTYPE_TEXT_H
 
@@ -11,8 +12,7 @@ typedef struct gsc__dtype_text {
     char text[64];
 } gsc__dtype_text;
 
-/* In the words of frameworks: "int32, 1 lane", "float8_e4m3, 1 lane", "float32, 4 lanes", "with code 99 and 8 bits, 1
- * lane". Codes are indices here, since older versions of dlpack.h name only the first six. */
+/* In the words of frameworks: "int64", "bool", "float8_e4m3", "float32, 4 lanes", "with code 99 and 8 bits". */
 static inline gsc__dtype_text gsc__describe_dtype(DLDataType dtype)
 {
     static const char *const sized[] = {"int", "uint", "float", "opaque", "bfloat", "complex"};
@@ -28,7 +28,33 @@ static inline gsc__dtype_text gsc__describe_dtype(DLDataType dtype)
         used = snprintf(out.text, sizeof out.text, "%s", whole[dtype.code - n_sized]);
     else
         used = snprintf(out.text, sizeof out.text, "with code %d and %d bits", dtype.code, dtype.bits);
-    snprintf(out.text + used, sizeof out.text - (size_t)used, ", %d lane%s", dtype.lanes, dtype.lanes == 1 ? "" : "s");
+    if (dtype.lanes != 1)
+        snprintf(out.text + used, sizeof out.text - (size_t)used, ", %d lanes", dtype.lanes);
+    return out;
+}
+
+typedef struct gsc__device_text {
+    char text[64];
+} gsc__device_text;
+
+/* "the CPU", "CUDA device 0", "device 1 of the unknown type 99". */
+static inline gsc__device_text gsc__describe_device(DLDevice device)
+{
+    static const char *const names[] = {
+        [1] = "CPU",        [2] = "CUDA",       [3] = "CUDA host",     [4] = "OpenCL",
+        [7] = "Vulkan",     [8] = "Metal",      [9] = "VPI",           [10] = "ROCm",
+        [11] = "ROCm host", [12] = "extension", [13] = "CUDA managed", [14] = "oneAPI",
+        [15] = "WebGPU",    [16] = "Hexagon",   [17] = "MAIA",         [18] = "Trainium"};
+    const size_t type = (size_t)device.device_type;
+    const char *name = type < sizeof names / sizeof *names ? names[type] : NULL;
+    gsc__device_text out;
+    if (!name)
+        snprintf(out.text, sizeof out.text, "device %d of the unknown type %d", (int)device.device_id,
+                 (int)device.device_type);
+    else if (device.device_type == kDLCPU)
+        snprintf(out.text, sizeof out.text, "the CPU");
+    else
+        snprintf(out.text, sizeof out.text, "%s device %d", name, (int)device.device_id);
     return out;
 }
 

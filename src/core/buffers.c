@@ -46,9 +46,9 @@ static gsc_status check_buffer(const gsc_buffer *buffer, size_t index)
     DLDataType dtype = buffer->dtype;
     if (dtype.code == kDLComplex)
         return gsc_fail(GSC_ERR_UNSUPPORTED,
-                        "gsc_optimizer_from_buffers: buffer %zu (%s) is complex; complex gradients "
+                        "gsc_optimizer_from_buffers: buffer %zu (%s) is %s; complex gradients "
                         "are not supported",
-                        index, name);
+                        index, name, gsc__describe_dtype(dtype).text);
     if (!gsc__kind_is_float(gsc__kind_of(dtype)))
         return gsc_fail(GSC_ERR_VALUE,
                         "gsc_optimizer_from_buffers: buffer %zu (%s) has dtype %s; allowed are float32, float64, "

@@ -49,9 +49,9 @@ static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, co
 {
     if (dtype.code == kDLComplex)
         return refuse(subject, GSC_ERR_UNSUPPORTED,
-                      "is complex (%d bits); supported are float32, float64, bfloat16 and float16; hand over a "
+                      "is %s; supported are float32, float64, bfloat16 and float16; hand over a "
                       "real view of it",
-                      dtype.bits);
+                      gsc__describe_dtype(dtype).text);
     *kind = gsc__kind_of(dtype);
     if (!gsc__kind_is_float(*kind))
         return refuse(subject, GSC_ERR_VALUE,
@@ -164,8 +164,8 @@ gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules,
 {
     GSC_TRY(check_dtype(tensor->dtype, rules, subject, &out->kind));
     if (tensor->device.device_type != kDLCPU) {
-        return refuse(subject, GSC_ERR_DEVICE, "is on device type %d; served is the CPU (type %d)",
-                      (int)tensor->device.device_type, (int)kDLCPU);
+        return refuse(subject, GSC_ERR_DEVICE, "is on %s; served is the CPU",
+                      gsc__describe_device(tensor->device).text);
     }
     size_t element_size = gsc__kind_size(out->kind);
     out->tensor = tensor;

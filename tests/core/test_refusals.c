@@ -98,11 +98,13 @@ static void test_complex_is_unsupported(void **state)
     for (size_t i = 0; i < 3; i++) {
         refusal t;
         refusal_start(&t, (DLDataType){kDLComplex, bits[i], 1}, 2);
-        assert_refused(&t, GSC_ERR_UNSUPPORTED, "fc.bias");
+        char words[64];
+        snprintf(words, sizeof words, "(\"fc.bias\") is complex%d;", bits[i]);
+        assert_refused(&t, GSC_ERR_UNSUPPORTED, words);
     }
 }
 
-/* rule 5.1, 5.4 */
+/* rule 5.1, 5.4, trial T15 */
 static void test_other_dtypes_and_lanes(void **state)
 {
     (void)state;
@@ -110,29 +112,29 @@ static void test_other_dtypes_and_lanes(void **state)
         DLDataType dtype;
         const char *name;
     } cases[] = {
-        {{kDLInt, 8, 1}, "dtype int8, 1 lane;"},
-        {{kDLInt, 32, 1}, "dtype int32,"},
-        {{kDLInt, 64, 1}, "dtype int64,"},
-        {{kDLUInt, 1, 1}, "dtype uint1,"},
-        {{kDLUInt, 8, 1}, "dtype uint8,"},
-        {{kDLUInt, 16, 1}, "dtype uint16,"},
-        {{6, 8, 1}, "dtype bool,"},
-        {{kDLFloat, 8, 1}, "dtype float8,"},
-        {{7, 8, 1}, "dtype float8_e3m4,"},
-        {{10, 8, 1}, "dtype float8_e4m3fn,"},
-        {{12, 8, 1}, "dtype float8_e5m2,"},
-        {{17, 4, 1}, "dtype float4_e2m1fn,"},
-        {{kDLFloat, 128, 1}, "dtype float128,"},
-        {{kDLOpaqueHandle, 64, 1}, "dtype opaque64,"},
-        {{kDLBfloat, 32, 1}, "dtype bfloat32,"},
-        {{kDLFloat, 0, 1}, "dtype float0,"},
+        {{kDLInt, 8, 1}, "dtype int8;"},
+        {{kDLInt, 32, 1}, "dtype int32;"},
+        {{kDLInt, 64, 1}, "dtype int64;"},
+        {{kDLUInt, 1, 1}, "dtype uint1;"},
+        {{kDLUInt, 8, 1}, "dtype uint8;"},
+        {{kDLUInt, 16, 1}, "dtype uint16;"},
+        {{6, 8, 1}, "dtype bool;"},
+        {{kDLFloat, 8, 1}, "dtype float8;"},
+        {{7, 8, 1}, "dtype float8_e3m4;"},
+        {{10, 8, 1}, "dtype float8_e4m3fn;"},
+        {{12, 8, 1}, "dtype float8_e5m2;"},
+        {{17, 4, 1}, "dtype float4_e2m1fn;"},
+        {{kDLFloat, 128, 1}, "dtype float128;"},
+        {{kDLOpaqueHandle, 64, 1}, "dtype opaque64;"},
+        {{kDLBfloat, 32, 1}, "dtype bfloat32;"},
+        {{kDLFloat, 0, 1}, "dtype float0;"},
         {{kDLFloat, 32, 2}, "dtype float32, 2 lanes;"},
         {{kDLFloat, 32, 0}, "dtype float32, 0 lanes;"},
         {{kDLBfloat, 16, 4}, "dtype bfloat16, 4 lanes;"},
         {{kDLFloat, 64, 65535}, "dtype float64, 65535 lanes;"},
-        {{18, 32, 1}, "dtype with code 18 and 32 bits,"},
-        {{255, 255, 1}, "dtype with code 255 and 255 bits,"},
-        {{kDLFloat, 33, 1}, "dtype float33,"},
+        {{18, 32, 1}, "dtype with code 18 and 32 bits;"},
+        {{255, 255, 1}, "dtype with code 255 and 255 bits;"},
+        {{kDLFloat, 33, 1}, "dtype float33;"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         refusal t;
@@ -185,16 +187,44 @@ static void test_odd_strides_that_reach_nothing_twice(void **state)
     }
 }
 
-/* rule 5.6, 17.1, case 80 */
+/* rule 5.6, 17.1, case 80, trial T15 */
 static void test_device_not_served(void **state)
 {
     (void)state;
-    static const DLDeviceType devices[] = {kDLCUDA, kDLROCM, kDLMetal, kDLVulkan, kDLOpenCL};
+    static const struct {
+        int type, id;
+        const char *words;
+    } devices[] = {
+        {kDLCUDA, 0, "CUDA device 0;"},
+        {kDLCUDA, 7, "CUDA device 7;"},
+        {kDLCUDAHost, 0, "CUDA host device 0;"},
+        {kDLOpenCL, 0, "OpenCL device 0;"},
+        {kDLVulkan, 1, "Vulkan device 1;"},
+        {kDLMetal, 0, "Metal device 0;"},
+        {kDLVPI, 0, "VPI device 0;"},
+        {kDLROCM, 2, "ROCm device 2;"},
+        {11, 0, "ROCm host device 0;"},
+        {kDLExtDev, 0, "extension device 0;"},
+        {13, 0, "CUDA managed device 0;"},
+        {14, 0, "oneAPI device 0;"},
+        {15, 0, "WebGPU device 0;"},
+        {16, 0, "Hexagon device 0;"},
+        {17, 0, "MAIA device 0;"},
+        {18, 3, "Trainium device 3;"},
+        {0, 0, "device 0 of the unknown type 0;"},
+        {5, 1, "device 1 of the unknown type 5;"},
+        {19, 0, "device 0 of the unknown type 19;"},
+        {-1, -2, "device -2 of the unknown type -1;"},
+        {INT32_MAX, INT32_MIN, "device -2147483648 of the unknown type 2147483647;"},
+    };
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         refusal t;
+        char words[96];
         refusal_start(&t, GSC_FLOAT32, 2);
-        t.grad->device.device_type = devices[i];
-        assert_refused(&t, GSC_ERR_DEVICE, "fc.bias");
+        memcpy(&t.grad->device.device_type, &devices[i].type, sizeof t.grad->device.device_type);
+        t.grad->device.device_id = devices[i].id;
+        snprintf(words, sizeof words, "(\"fc.bias\") is on %s", devices[i].words);
+        assert_refused(&t, GSC_ERR_DEVICE, words);
     }
 }
 

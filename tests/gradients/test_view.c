@@ -93,7 +93,7 @@ static void test_data(void **state)
     assert_fails(GSC_ERR_VALUE, check(&tensor, &reads), "past the end of memory");
     tensor.byte_offset = 4;
     tensor.device.device_type = kDLCUDA;
-    assert_fails(GSC_ERR_DEVICE, check(&tensor, &reads), "fc.weight", "device type 2", "CPU");
+    assert_fails(GSC_ERR_DEVICE, check(&tensor, &reads), "fc.weight", "is on CUDA device 0;", "CPU");
 }
 
 static void test_strides_beyond_memory(void **state)

@@ -36,8 +36,8 @@ static gsc_status check_tensor(const char *who, gsc__safetensors_item *item)
     if (!tensor)
         return gsc_fail(GSC_ERR_VALUE, "%s: tensor \"%s\" is NULL", who, item->name);
     if (!gsc__is_on_cpu(tensor))
-        return gsc_fail(GSC_ERR_DEVICE, "%s: tensor \"%s\" is on DLPack device type %d; copy it to the CPU", who,
-                        item->name, (int)tensor->device.device_type);
+        return gsc_fail(GSC_ERR_DEVICE, "%s: tensor \"%s\" is on %s; copy it to the CPU", who, item->name,
+                        gsc__describe_device(tensor->device).text);
     item->dtype = gsc__safetensors_dtype_of(tensor->dtype);
     if (!item->dtype)
         return gsc_fail(GSC_ERR_VALUE,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype_text.h"
 #include "base/fpenv.h"
 #include "base/try.h"
 #include "train/tensor/convert.h"
@@ -69,8 +70,8 @@ static gsc_status check_input(const gsc_tape *tape, const DLTensor *values, gsc_
     if (*kind == GSC_NO_KIND)
         return gsc__refuse_dtype("gsc_tape_input", "dtype", values->dtype, GSC_FLOAT_NAMES ", int64");
     if (!gsc__is_on_cpu(values))
-        return gsc_fail(GSC_ERR_DEVICE, "gsc_tape_input: values is on device type %d, only the CPU (%d) is served",
-                        (int)values->device.device_type, (int)kDLCPU);
+        return gsc_fail(GSC_ERR_DEVICE, "gsc_tape_input: values is on %s, only the CPU is served",
+                        gsc__describe_device(values->device).text);
     GSC_TRY(gsc__shape_count("gsc_tape_input", *kind, values->ndim, values->shape, count));
     if (*count > 0 && !values->data)
         return gsc_fail(GSC_ERR_VALUE, "gsc_tape_input: values->data is NULL with %zu elements", *count);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/blocks.h"
+#include "base/dtype_text.h"
 #include "base/fpenv.h"
 #include "base/try.h"
 #include "gradscaler/runtime.h"
@@ -166,8 +167,8 @@ static gsc_status check_tensor(const gsc_random *random, const DLTensor *out, co
     if (!out)
         return gsc_fail(GSC_ERR_VALUE, "%s: out is NULL", function);
     if (!gsc__is_on_cpu(out))
-        return gsc_fail(GSC_ERR_VALUE, "%s: out is on DLPack device type %d, it must be on the CPU", function,
-                        (int)out->device.device_type);
+        return gsc_fail(GSC_ERR_VALUE, "%s: out is on %s, it must be on the CPU", function,
+                        gsc__describe_device(out->device).text);
     gsc__kind kind = gsc__kind_of(out->dtype);
     if (kind != GSC_F32 && kind != GSC_F64)
         return gsc__refuse_dtype(function, "the dtype of out", out->dtype, "float32 or float64");

@@ -57,10 +57,10 @@ static void bad_inputs_are_refused(void **state)
     assert_op_fails(gsc_tape_input(tape, NULL), "values is NULL");
     DLTensor bad = good;
     bad.dtype.code = kDLComplex;
-    assert_op_fails(gsc_tape_input(tape, &bad), "dtype is complex32, 1 lane");
+    assert_op_fails(gsc_tape_input(tape, &bad), "dtype is complex32;");
     bad = good;
     bad.device.device_type = kDLCUDA;
-    assert_op_fails(gsc_tape_input(tape, &bad), "device type 2");
+    assert_op_fails(gsc_tape_input(tape, &bad), "values is on CUDA device 0, only the CPU");
     bad = good;
     bad.data = NULL;
     assert_op_fails(gsc_tape_input(tape, &bad), "data is NULL");

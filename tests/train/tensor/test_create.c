@@ -56,7 +56,7 @@ static void bad_tensors_are_refused(void **state)
     gsc_tensor *out = NULL;
     const DLDataType int32 = {kDLInt, 32, 1}, pairs = {kDLFloat, 32, 2};
     assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, 0, NULL, NULL), "out is NULL");
-    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(int32, 0, NULL, &out), "dtype is int32, 1 lane", "float32");
+    assert_fails(GSC_ERR_VALUE, gsc_tensor_create(int32, 0, NULL, &out), "dtype is int32;", "float32");
     assert_fails(GSC_ERR_VALUE, gsc_tensor_create(pairs, 0, NULL, &out), "float32, 2 lanes");
     assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, -1, NULL, &out), "ndim is -1", "0 to 8");
     assert_fails(GSC_ERR_VALUE, gsc_tensor_create(GSC_FLOAT32, SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1), &out), "ndim is 9");
