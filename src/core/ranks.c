@@ -85,6 +85,8 @@ static int reduce_sums(gsc_scaler *scaler, gsc__norm_sums *sums)
     if (!isinf(sums->p))
         return reduce(scaler, scaler->comm.allreduce_sum, GSC_FLOAT64, sums->sums,
                       sizeof sums->sums / sizeof *sums->sums);
+    if (scaler->comm.allreduce_max64)
+        return reduce(scaler, scaler->comm.allreduce_max64, GSC_FLOAT64, &sums->max_abs, 1);
     float largest = (float)sums->max_abs;
     int failure = reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, &largest, 1);
     sums->max_abs = (double)largest;

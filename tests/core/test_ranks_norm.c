@@ -9,7 +9,7 @@ typedef struct shard {
     size_t count;    /* 0: this rank has no gradient */
     gsc_status status;
     double norm, after[2], multiplier;
-    int max_calls, sum_calls, steps;
+    int max_calls, sum_calls, max64_calls, steps;
     gsc_outcome outcome;
 } shard;
 
@@ -21,6 +21,7 @@ static struct {
     DLDataType dtype;
     double p, max_norm, scale;
     clip_way way;
+    bool max64;     /* comm has allreduce_max64 */
     int turns_half; /* this rank's gradient is float16 by the time of the clip, or -1 */
 } plan;
 
@@ -29,6 +30,8 @@ static void clip(fake_rank *rank)
     shard *s = &shards[rank->index];
     gsc_scaler_options options = options_of(plan.scale, 2);
     options.comm = &rank->comm;
+    if (plan.max64)
+        rank->comm.allreduce_max64 = fake_allreduce_max64;
     gsc_scaler *scaler = NULL;
     gsc_scaler_create(&options, &scaler);
     double data[2] = {0};
@@ -56,6 +59,7 @@ static void clip(fake_rank *rank)
     s->steps = optimizer.steps + optimizer.scaled_steps;
     s->max_calls = rank->max_calls;
     s->sum_calls = rank->sum_calls;
+    s->max64_calls = rank->max64_calls;
     grad->dtype = plan.dtype;
     for (size_t i = 0; i < s->count; i++)
         s->after[i] = element_get(grad, i);
@@ -76,6 +80,7 @@ static void plan_afresh(void)
     plan.max_norm = 1;
     plan.scale = 8;
     plan.way = CLIP;
+    plan.max64 = false;
     plan.turns_half = -1;
 }
 
@@ -150,6 +155,36 @@ static void test_number_of_collectives(void **state)
                 assert_int_equal(shards[r].max_calls, cases[i].max_calls);
                 assert_int_equal(shards[r].sum_calls, cases[i].sum_calls);
             }
+        }
+    }
+}
+
+/* float64 gradients whose maximum float32 cannot hold: beyond its range, or between two of its values. */
+/* rule 12.6, 14.1, trial T31 */
+static void test_the_largest_of_sharded_doubles(void **state)
+{
+    (void)state;
+    const double between = 1 + 0x1p-40;
+    static const double beyond = 1e200;
+    for (int way = CLIP; way < WAYS; way++) {
+        for (int max64 = 0; max64 < 2; max64++) {
+            plan_afresh();
+            plan.dtype = GSC_FLOAT64;
+            plan.p = (double)INFINITY;
+            plan.way = (clip_way)way;
+            plan.max64 = max64 != 0;
+            set_shards(1, between, 0, 1, 0.5, 0);
+            fake_world_run(&world, 2, true, clip);
+            for (int r = 0; r < 2; r++) {
+                assert_ok(shards[r].status);
+                assert_exact(shards[r].norm, max64 != 0 ? between : 1);
+                assert_int_equal(shards[r].max64_calls, max64);
+                assert_int_equal(shards[r].max_calls, 2 - max64);
+            }
+            set_shards(1, beyond, 0, 1, 1, 0);
+            fake_world_run(&world, 2, true, clip);
+            assert_exact(shards[0].norm, max64 != 0 ? beyond : (double)INFINITY);
+            assert_exact(shards[1].norm, shards[0].norm);
         }
     }
 }
@@ -233,6 +268,7 @@ static void test_a_rank_that_refuses_at_the_clip(void **state)
         plan_afresh();
         plan.p = ps[i];
         plan.way = UNSCALE_THEN_CLIP;
+        plan.max64 = i % 2 != 0;
         plan.turns_half = 0;
         set_shards(1, 30, 0, 1, 40, 0);
         fake_world_run(&world, 2, true, clip);
@@ -242,6 +278,7 @@ static void test_a_rank_that_refuses_at_the_clip(void **state)
         assert_true(shards[1].status == GSC_ERR_COMM || (shards[1].status == GSC_OK && isnan(shards[1].norm)));
         assert_int_equal(shards[0].sum_calls, shards[1].sum_calls);
         assert_int_equal(shards[0].max_calls, shards[1].max_calls);
+        assert_int_equal(shards[0].max64_calls, shards[1].max64_calls);
     }
 }
 
@@ -303,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_sharded_norms_add_up),
         cmocka_unit_test(test_replicated_norms_do_not),
         cmocka_unit_test(test_number_of_collectives),
+        cmocka_unit_test(test_the_largest_of_sharded_doubles),
         cmocka_unit_test(test_a_rank_without_gradients_adds_nothing),
         cmocka_unit_test(test_extreme_shards),
         cmocka_unit_test(test_an_overflow_on_one_rank_clips_nothing),

@@ -23,9 +23,9 @@ typedef struct fake_rank {
     void (*body)(struct fake_rank *rank);
     gsc_comm comm;
     int index;
-    int max_calls, sum_calls; /* collectives of each kind that this rank entered */
-    bool failing;             /* its collectives report failure, after they took place */
-    bool malformed;           /* it was given something else than one contiguous CPU tensor of the right dtype */
+    int max_calls, sum_calls, max64_calls; /* collectives of each kind that this rank entered */
+    bool failing;                          /* its collectives report failure, after they took place */
+    bool malformed; /* it was given something else than one contiguous CPU tensor of the right dtype */
 } fake_rank;
 
 typedef struct fake_world {
@@ -78,6 +78,14 @@ static inline int fake_allreduce_sum(void *self, DLTensor *values, void *stream)
     fake_rank *rank = self;
     rank->sum_calls++;
     return fake_allreduce(rank, values, GSC_FLOAT64, fake_sum);
+}
+
+static inline int fake_allreduce_max64(void *self, DLTensor *values, void *stream)
+{
+    (void)stream;
+    fake_rank *rank = self;
+    rank->max64_calls++;
+    return fake_allreduce(rank, values, GSC_FLOAT64, fake_max);
 }
 
 static inline void *fake_rank_main(void *self)
