@@ -87,8 +87,9 @@ typedef struct gsc_scaler_options {
     bool strict;                  /* false; also GSC_STRICT=1 in the environment: find misuse that costs a hash table
                                      entry per gradient to find */
     bool hysteresis_until_growth; /* false: a clean update restores the credit of hysteresis; true: only growth does */
-    int32_t skip_window;          /* 0: off; else 2 ... 4096: of so many updates ... */
-    double max_skip_share;        /* ... no more than this share, in (0, 1), may overflow: else GSC_ERR_DIVERGED */
+    int32_t skip_window;          /* 0: off; else 2 ... 4096: of the last so many updates that checked a gradient ... */
+    double max_skip_share;        /* ... at most this share, in (0, 1), may overflow: else update returns
+                                     GSC_ERR_DIVERGED. Not looked at while skip_window is 0 */
     uint64_t reserved[6];
 } gsc_scaler_options; /* min_scale == init_scale == max_scale is a static scale */
 
@@ -166,11 +167,11 @@ GSC_API gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *opt
 
 /* Ends the iteration: backs the scale off after an overflow in any optimizer, grows it after growth_interval clean
  * updates, makes every optimizer READY. GSC_ERR_STATE: no optimizer was unscaled, recorded, stepped or skipped.
- * GSC_ERR_DIVERGED: the update was made, and it was the max_consecutive_skips-th (or a further) one with an overflow.
- */
+ * GSC_ERR_DIVERGED: the update was made, and it was the max_consecutive_skips-th (or a further) one in a row with an
+ * overflow, or a larger share than max_skip_share of the last skip_window ones overflowed. */
 GSC_API gsc_status gsc_scaler_update(gsc_scaler *scaler);
 /* Ends the iteration with a scale of the caller's, in [min_scale, max_scale] once rounded to float32. Tracker and
- * hysteresis are kept, a pending overflow is forgotten. */
+ * hysteresis are kept, a pending overflow is forgotten, and the skip window begins anew. */
 GSC_API gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale);
 GSC_API gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler,
                                                const DLTensor *new_scale /* one element, value copied */);
@@ -208,8 +209,8 @@ typedef struct gsc_scaler_state {
 
 /* Read it after update: an iteration that is under way is not part of it. It never fails but for NULL. */
 GSC_API gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out);
-/* All or nothing. GSC_ERR_VALUE: a field out of range. GSC_ERR_STATE: an optimizer is not READY, or an empty state is
- * loaded into an enabled scaler. Disabled: checked and ignored. */
+/* All or nothing; the skip window, which is not saved, begins anew. GSC_ERR_VALUE: a field out of range. GSC_ERR_STATE:
+ * an optimizer is not READY, or an empty state is loaded into an enabled scaler. Disabled: checked and ignored. */
 GSC_API gsc_status gsc_scaler_load_state_dict(gsc_scaler *scaler, const gsc_scaler_state *in);
 
 /* One gradient of an optimizer's last overflow on this rank. */

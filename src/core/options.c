@@ -3,7 +3,10 @@
 #include <float.h>
 #include <math.h>
 
+#include "base/dtype_text.h"
 #include "core/entry.h"
+
+enum { MAX_SKIP_WINDOW = 4096 };
 
 gsc_scaler_options gsc_scaler_options_default(void)
 {
@@ -20,10 +23,10 @@ gsc_scaler_options gsc_scaler_options_default(void)
 
 gsc_status gsc__check_device(DLDevice device, const char *api)
 {
-    if (device.device_type == kDLCPU && device.device_id == 0)
+    if (device.device_type == kDLCPU)
         return GSC_OK;
-    return gsc_fail(GSC_ERR_DEVICE, "%s: device {type %d, id %d} is not served; without a backend only {kDLCPU, 0} is",
-                    api, (int)device.device_type, (int)device.device_id);
+    return gsc_fail(GSC_ERR_DEVICE, "%s: device is %s; without a backend only the CPU is served", api,
+                    gsc__describe_device(device).text);
 }
 
 gsc_status gsc__check_growth_factor(double factor, const char *api)
@@ -82,10 +85,25 @@ static gsc_status check_comm(const gsc_comm *comm)
     return GSC_CHECK_RESERVED(comm, "gsc_scaler_create", "comm");
 }
 
-gsc_status gsc__check_options(gsc_scaler_options *options)
+static gsc_status check_skips(const gsc_scaler_options *options, const char *api)
 {
-    const char *api = "gsc_scaler_create";
-    GSC_TRY(GSC_CHECK_RESERVED(options, api, "options"));
+    if (options->max_consecutive_skips < 0)
+        return gsc_fail(GSC_ERR_VALUE, "%s: max_consecutive_skips is %lld, allowed are 0 (no limit) and more", api,
+                        (long long)options->max_consecutive_skips);
+    if (options->skip_window == 0)
+        return GSC_OK;
+    if (options->skip_window < 2 || options->skip_window > MAX_SKIP_WINDOW)
+        return gsc_fail(GSC_ERR_VALUE, "%s: skip_window is %d, allowed are 0 (off) and 2 to %d", api,
+                        (int)options->skip_window, (int)MAX_SKIP_WINDOW);
+    if (options->max_skip_share > 0.0 && options->max_skip_share < 1.0)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_VALUE,
+                    "%s: max_skip_share is %.9g, allowed with a skip_window are values between 0 and 1, both excluded",
+                    api, options->max_skip_share);
+}
+
+static gsc_status check_schedule(gsc_scaler_options *options, const char *api)
+{
     GSC_TRY(check_scales(options));
     GSC_TRY(gsc__check_growth_factor(options->growth_factor, api));
     GSC_TRY(gsc__check_backoff_factor(options->backoff_factor, api));
@@ -93,9 +111,28 @@ gsc_status gsc__check_options(gsc_scaler_options *options)
     if (options->hysteresis < 1)
         return gsc_fail(GSC_ERR_VALUE, "%s: hysteresis is %d, allowed are integers >= 1", api,
                         (int)options->hysteresis);
-    if (options->max_consecutive_skips < 0)
-        return gsc_fail(GSC_ERR_VALUE, "%s: max_consecutive_skips is %lld, allowed are 0 (no limit) and more", api,
-                        (long long)options->max_consecutive_skips);
+    return check_skips(options, api);
+}
+
+#define ZEROED_WORDS GSC_WORDS("; other fields are 0, too: start from gsc_scaler_options_default()", "")
+
+/* A struct of zeros with a few fields set: no default is 0 in any of these. */
+static bool looks_zeroed(const gsc_scaler_options *options)
+{
+    int zeros = (options->init_scale == 0.0) + (options->min_scale == 0.0) + (options->max_scale == 0.0) +
+                (options->growth_factor == 0.0) + (options->backoff_factor == 0.0) + (options->growth_interval == 0) +
+                (options->hysteresis == 0);
+    return zeros > 1;
+}
+
+gsc_status gsc__check_options(gsc_scaler_options *options)
+{
+    const char *api = "gsc_scaler_create";
+    GSC_TRY(GSC_CHECK_RESERVED(options, api, "options"));
+    bool zeroed = looks_zeroed(options);
+    gsc_status status = check_schedule(options, api);
+    if (status != GSC_OK)
+        return zeroed ? gsc_fail(status, "%s%s", gsc_last_error(), ZEROED_WORDS) : status;
     GSC_TRY(check_comm(options->comm));
     if (options->backend)
         return gsc_fail(GSC_ERR_DEVICE, "%s: backend is not NULL, and this library knows none", api);

@@ -18,6 +18,11 @@ static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
     }
     scaler->scale = checked.enabled ? (float)checked.init_scale : 1.0f;
     scaler->hysteresis_tracker = checked.hysteresis;
+    gsc_status status = gsc__window_create(scaler);
+    if (status != GSC_OK) {
+        free(scaler);
+        return status;
+    }
     *out = scaler;
     return GSC_OK;
 }
@@ -41,6 +46,7 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
     }
     gsc__records_free(scaler);
     gsc__list_free(&scaler->list);
+    free(scaler->window.bits);
     free(scaler);
 }
 

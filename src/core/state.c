@@ -98,6 +98,7 @@ static void apply_state(gsc_scaler *scaler, const gsc_scaler_state *state)
     scaler->growth_tracker = state->growth_tracker;
     scaler->hysteresis_tracker = state->hysteresis_tracker;
     scaler->stats.consecutive_skips = state->consecutive_skips;
+    gsc__window_empty(&scaler->window);
     gsc__records_reset(scaler);
 }
 

@@ -36,7 +36,7 @@ static void grow(gsc_scaler *scaler, scale_change *change)
 }
 
 /* apex's hysteresis: every overflow takes a credit; the scale backs off when none is left; a clean update restores
- * them. */
+ * them, or, as DeepSpeed's other mode, one that is due to grow the scale. */
 static void after_overflow(gsc_scaler *scaler, scale_change *change)
 {
     gsc__env_enter(scaler);
@@ -52,8 +52,10 @@ static void after_overflow(gsc_scaler *scaler, scale_change *change)
 static void after_clean(gsc_scaler *scaler, scale_change *change)
 {
     scaler->stats.consecutive_skips = 0;
-    scaler->hysteresis_tracker = scaler->options.hysteresis;
-    if (scaler->growth_tracker < scaler->options.growth_interval - 1) {
+    bool grows = scaler->growth_tracker >= scaler->options.growth_interval - 1;
+    if (grows || !scaler->options.hysteresis_until_growth)
+        scaler->hysteresis_tracker = scaler->options.hysteresis;
+    if (!grows) {
         scaler->growth_tracker++;
         return;
     }
@@ -72,14 +74,36 @@ static void emit_events(gsc_scaler *scaler, const scale_change *change, int64_t 
         gsc__emit(scaler, GSC_EVENT_GROWTH, update, NULL);
 }
 
-static gsc_status diverged(const gsc_scaler *scaler, const char *overflow_text)
+/* An infinity early in a network has become NaN where the gradients end. */
+#define TOO_LARGE "(one that is too large shows as inf or as NaN)"
+
+static gsc_status too_many_in_a_row(const gsc_scaler *scaler)
 {
     const int64_t skips = scaler->stats.consecutive_skips;
     return gsc_fail(GSC_ERR_DIVERGED,
                     "gsc_scaler_update: %" PRId64 " iteration%s in a row overflowed (max_consecutive_skips is %" PRId64
-                    "); the scale is %.9g; in the last one: %s",
+                    "); the scale is %.9g " TOO_LARGE "; in the last one, by index: %s",
                     skips, skips == 1 ? "" : "s", scaler->options.max_consecutive_skips, (double)scaler->scale,
-                    overflow_text);
+                    scaler->last_overflow_text);
+}
+
+static gsc_status too_many_in_window(const gsc_scaler *scaler)
+{
+    return gsc_fail(GSC_ERR_DIVERGED,
+                    "gsc_scaler_update: %d of the last %d iterations overflowed (skip_window is %d, max_skip_share is "
+                    "%.9g); the scale is %.9g " TOO_LARGE "; in the last one that did, by index: %s",
+                    (int)scaler->window.overflows, (int)scaler->window.filled, (int)scaler->options.skip_window,
+                    scaler->options.max_skip_share, (double)scaler->scale, scaler->last_overflow_text);
+}
+
+static gsc_status check_divergence(gsc_scaler *scaler, bool overflow)
+{
+    int64_t limit = scaler->options.max_consecutive_skips;
+    bool in_a_row = overflow && limit > 0 && scaler->stats.consecutive_skips >= limit;
+    if (!in_a_row && !gsc__window_exceeded(scaler))
+        return GSC_OK;
+    gsc__env_enter(scaler);
+    return in_a_row ? too_many_in_a_row(scaler) : too_many_in_window(scaler);
 }
 
 static gsc_status update(gsc_scaler *scaler)
@@ -95,17 +119,13 @@ static gsc_status update(gsc_scaler *scaler)
         after_overflow(scaler, &change);
     else if (counts && scaler->pending.checked)
         after_clean(scaler, &change);
-
-    char overflow_text[sizeof scaler->overflow_text];
+    if (overflow || (counts && scaler->pending.checked))
+        gsc__window_add(scaler, overflow);
     if (overflow)
-        memcpy(overflow_text, scaler->overflow_text, sizeof overflow_text);
+        memcpy(scaler->last_overflow_text, scaler->overflow_text, sizeof scaler->last_overflow_text);
     gsc__records_reset(scaler);
     emit_events(scaler, &change, scaler->stats.updates++);
-
-    int64_t limit = scaler->options.max_consecutive_skips;
-    if (overflow && limit > 0 && scaler->stats.consecutive_skips >= limit)
-        return diverged(scaler, overflow_text);
-    return GSC_OK;
+    return check_divergence(scaler, overflow);
 }
 
 gsc_status gsc_scaler_update(gsc_scaler *scaler)
@@ -122,6 +142,7 @@ static gsc_status update_to(gsc_scaler *scaler, double new_scale)
                              "gsc_scaler_update_to: new_scale"));
     if (scaler->options.enabled) {
         scaler->scale = (float)new_scale;
+        gsc__window_empty(&scaler->window);
         gsc__records_reset(scaler);
         scaler->stats.updates++;
     }

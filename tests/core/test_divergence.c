@@ -107,7 +107,7 @@ static void test_one_optimizer_suffices(void **state)
     rig_stop(&clean);
 }
 
-/* rule 10.2, case 28 */
+/* rule 10.2, case 28, trial T13 */
 static void test_the_message_names_gradients_and_kind(void **state)
 {
     (void)state;
@@ -126,6 +126,8 @@ static void test_the_message_names_gradients_and_kind(void **state)
             assert_fails(GSC_ERR_DIVERGED, iterate(&r, 1));
             assert_message("layer.bad");
             assert_message(cases[i].kind);
+            assert_message(
+                "the scale is 32768 (one that is too large shows as inf or as NaN); in the last one, by index");
             assert_null(strstr(gsc_last_error(), "layer.fine"));
             rig_stop(&r);
         }

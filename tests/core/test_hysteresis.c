@@ -9,10 +9,12 @@ typedef struct iteration {
     int64_t tracker;
 } iteration;
 
-static void walk(int32_t hysteresis, const iteration *steps, size_t n)
+static void walk(int32_t hysteresis, bool until_growth, const iteration *steps, size_t n)
 {
     gsc_scaler_options options = options_of(65536, 3);
     options.hysteresis = hysteresis;
+    options.hysteresis_until_growth = until_growth;
+    options.max_scale = 131072;
     rig r;
     rig_start_with(&r, &options);
     assert_int_equal(state_of(r.scaler).hysteresis, hysteresis);
@@ -38,10 +40,11 @@ static void walk(int32_t hysteresis, const iteration *steps, size_t n)
     rig_stop(&r);
 }
 
-#define WALK(hysteresis, ...)                                                                                          \
+#define WALK(hysteresis, ...) WALK_UNTIL(hysteresis, false, __VA_ARGS__)
+#define WALK_UNTIL(hysteresis, until_growth, ...)                                                                      \
     do {                                                                                                               \
         static const iteration steps[] = __VA_ARGS__;                                                                  \
-        walk(hysteresis, steps, sizeof steps / sizeof *steps);                                                         \
+        walk(hysteresis, until_growth, steps, sizeof steps / sizeof *steps);                                           \
     } while (0)
 
 /* rule 9.1 */
@@ -144,12 +147,54 @@ static void test_two_optimizers_use_one_credit(void **state)
     rig_stop(&b);
 }
 
+/* DeepSpeed's other mode: only an update that is due to grow the scale restores the credit. */
+/* rule 9.4, trial T26 */
+static void test_restored_by_growth_only(void **state)
+{
+    (void)state;
+    WALK_UNTIL(2, true,
+               {{'O', 65536, 1, 0},
+                {'c', 65536, 1, 1}, /* a clean update restores nothing */
+                {'O', 32768, 0, 0},
+                {'c', 32768, 0, 1},
+                {'c', 32768, 0, 2},
+                {'O', 16384, 0, 0}, /* nor do two */
+                {'c', 16384, 0, 1},
+                {'n', 16384, 0, 1},
+                {'c', 16384, 0, 2},
+                {'t', 16384, 0, 2},
+                {'c', 32768, 2, 0}, /* the interval is reached */
+                {'O', 32768, 1, 0},
+                {'O', 16384, 0, 0}});
+}
+
+/* rule 9.4, trial T26 */
+static void test_restored_where_max_scale_holds_the_scale(void **state)
+{
+    (void)state;
+    WALK_UNTIL(3, true,
+               {{'c', 65536, 3, 1},
+                {'c', 65536, 3, 2},
+                {'c', 131072, 3, 0}, /* max_scale */
+                {'O', 131072, 2, 0},
+                {'c', 131072, 2, 1},
+                {'O', 131072, 1, 0},
+                {'c', 131072, 1, 1},
+                {'c', 131072, 1, 2},
+                {'c', 131072, 3, 0}}); /* the tracker reached the interval, the scale did not grow */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one),       cmocka_unit_test(test_two),
-        cmocka_unit_test(test_three),     cmocka_unit_test(test_only_a_clean_update_restores),
-        cmocka_unit_test(test_long_runs), cmocka_unit_test(test_two_optimizers_use_one_credit),
+        cmocka_unit_test(test_one),
+        cmocka_unit_test(test_two),
+        cmocka_unit_test(test_three),
+        cmocka_unit_test(test_only_a_clean_update_restores),
+        cmocka_unit_test(test_long_runs),
+        cmocka_unit_test(test_two_optimizers_use_one_credit),
+        cmocka_unit_test(test_restored_by_growth_only),
+        cmocka_unit_test(test_restored_where_max_scale_holds_the_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,9 @@ static void test_defaults(void **state)
     assert_null(options.comm);
     assert_null(options.observer);
     assert_null(options.observer_ctx);
-    for (size_t i = 0; i < 8; i++)
+    assert_int_equal(options.skip_window, 0);
+    assert_false(options.hysteresis_until_growth);
+    for (size_t i = 0; i < sizeof options.reserved / sizeof *options.reserved; i++)
         assert_int_equal(options.reserved[i], 0);
 }
 
@@ -49,7 +51,7 @@ static void test_null_options_are_the_defaults(void **state)
 
 #define OPTION(field) offsetof(gsc_scaler_options, field), #field
 
-static void assert_option_refused(gsc_scaler_options *options, const char *field)
+static void assert_option_refused(const gsc_scaler_options *options, const char *field)
 {
     gsc_scaler *out = (gsc_scaler *)(uintptr_t)16;
     assert_fails(GSC_ERR_VALUE, gsc_scaler_create(options, &out));
@@ -252,6 +254,51 @@ static void test_update_to_is_checked(void **state)
     }
 }
 
+/* JAX gives its CPU devices ids. */
+/* trial T31 */
+static void test_every_cpu_is_served(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = {0, 1, 7, INT32_MAX};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        const DLDevice cpu = {kDLCPU, ids[i]};
+        gsc_scaler_options options = options_of(8, 2);
+        options.device = cpu;
+        rig r;
+        rig_start_with(&r, &options);
+        r.optimizer.params[0].grad.device = cpu;
+        assert_int_equal(rig_iterate(&r, 16), GSC_STEPPED);
+        assert_exact((double)r.grad, 2);
+        DLTensor view;
+        assert_ok(gsc_scaler_scale_view(r.scaler, cpu, &view));
+        assert_int_equal(view.device.device_type, kDLCPU);
+        assert_int_equal(view.device.device_id, ids[i]);
+        assert_ok(gsc_scaler_set_stream(r.scaler, cpu, NULL));
+        rig_stop(&r);
+    }
+}
+
+/* rule 1.1, trial T14 */
+static void test_a_zeroed_struct_with_a_few_fields(void **state)
+{
+    (void)state;
+    const char *start = "start from gsc_scaler_options_default()";
+    const gsc_scaler_options zeroed[] = {
+        {.init_scale = 1024},
+        {.enabled = true},
+        {.init_scale = 65536, .growth_factor = 2, .backoff_factor = 0.5, .growth_interval = 2000, .enabled = true},
+        {.init_scale = 1, .min_scale = 1, .max_scale = 1, .growth_factor = 2, .backoff_factor = 0.5},
+        {.init_scale = 1, .min_scale = 1, .max_scale = 1, .growth_factor = 2, .growth_interval = 1},
+    };
+    for (size_t i = 0; i < sizeof zeroed / sizeof *zeroed; i++)
+        assert_option_refused(&zeroed[i], start);
+    assert_option_refused(&zeroed[0], "min_scale is 0, allowed are");
+    gsc_scaler_options options = gsc_scaler_options_default(); /* one field alone was meant */
+    options.growth_interval = 0;
+    assert_option_refused(&options, "growth_interval is 0");
+    assert_null(strstr(gsc_last_error(), start));
+}
+
 /* rule 1.3, 17.1, case 47, conformance M */
 static void test_unserved_device_is_refused_never_disabled(void **state)
 {
@@ -261,11 +308,10 @@ static void test_unserved_device_is_refused_never_disabled(void **state)
         options.enabled = enabled != 0;
         options.device = (DLDevice){kDLCUDA, 0};
         gsc_scaler *out = NULL;
-        assert_fails(GSC_ERR_DEVICE, gsc_scaler_create(&options, &out));
+        assert_fails(GSC_ERR_DEVICE, gsc_scaler_create(&options, &out), "device is CUDA device 0;", "the CPU");
         assert_null(out);
-        assert_true(strlen(gsc_last_error()) > 0);
         options.device = (DLDevice){kDLROCM, 1};
-        assert_fails(GSC_ERR_DEVICE, gsc_scaler_create(&options, &out));
+        assert_fails(GSC_ERR_DEVICE, gsc_scaler_create(&options, &out), "device is ROCm device 1;");
     }
     gsc_scaler *scaler = new_scaler(NULL);
     DLTensor view;
@@ -285,19 +331,22 @@ static int never_called(void *self, DLTensor *values, void *stream)
 static void test_reserved_and_comm(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 8; i++) {
-        gsc_scaler_options options = gsc_scaler_options_default();
+    gsc_scaler_options options = gsc_scaler_options_default();
+    for (size_t i = 0; i < sizeof options.reserved / sizeof *options.reserved; i++) {
         options.reserved[i] = 1;
         assert_option_refused(&options, "reserved");
         options.reserved[i] = 0;
-        gsc_comm comm = {.allreduce_max = never_called};
+    }
+    gsc_comm comm = {.allreduce_max = never_called};
+    for (size_t i = 0; i < sizeof comm.reserved / sizeof *comm.reserved; i++) {
         comm.reserved[i] = UINT64_MAX;
         options.comm = &comm;
         assert_option_refused(&options, "reserved");
         comm.reserved[i] = 0;
-        comm.allreduce_max = NULL;
-        assert_option_refused(&options, "allreduce_max");
     }
+    comm.allreduce_max = NULL;
+    options.comm = &comm;
+    assert_option_refused(&options, "allreduce_max");
 }
 
 int main(void)
@@ -313,6 +362,8 @@ int main(void)
         cmocka_unit_test(test_extremes_are_accepted),
         cmocka_unit_test(test_setters_check_and_keep),
         cmocka_unit_test(test_update_to_is_checked),
+        cmocka_unit_test(test_every_cpu_is_served),
+        cmocka_unit_test(test_a_zeroed_struct_with_a_few_fields),
         cmocka_unit_test(test_unserved_device_is_refused_never_disabled),
         cmocka_unit_test(test_reserved_and_comm),
     };
