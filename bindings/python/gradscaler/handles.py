@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from typing import Any, Callable, NamedTuple
 
 from ._core import Handle, Scaler
@@ -23,13 +24,18 @@ class Handles:
     """The optimizers of one scaler, by identity. References to them are weak; objects that allow no weak reference
     (lists) are kept alive until the iteration ends. Then these, and optimizers that have died, are forgotten.
 
+    No call takes longer the more optimizers are known, but for `iteration_is_open`.
+
     Threads: methods that change something are called inside `with core:`, together with the core's function that needs
     them. So a handle stays known in between, and an optimizer never has two. Methods that only read may be called at
-    any time: they read the dict once."""
+    any time. Where an optimizer dies, its key is queued, and nothing else is done."""
 
     def __init__(self, core: Scaler) -> None:
         self._core = core
         self._known: dict[int, _Known] = {}
+        self._optimizers: dict[Handle, Callable[[], Any]] = {}  # of the known handles
+        self._held: deque[int] = deque()  # the keys of those that are held
+        self._died: deque[int] = deque()  # the keys of those that have died; a new one may have taken a key over
         self._unfinished = False
 
     def get(self, optimizer: Any) -> Handle:
@@ -39,12 +45,15 @@ class Handles:
         if known is not None:
             if known.optimizer() is optimizer:
                 return known.handle
-            self._forget(key, known)  # another optimizer had this id, and has died
+            self._forget(key)  # another optimizer had this id, and has died
+        note_death = self._died.append  # keeps the queue alive, not this object
         try:
-            known = _Known(Handle(), weakref.ref(optimizer), held=False)
+            known = _Known(Handle(), weakref.ref(optimizer, lambda _: note_death(key)), held=False)
         except TypeError:
             known = _Known(Handle(), lambda: optimizer, held=True)
+            self._held.append(key)
         self._known[key] = known
+        self._optimizers[known.handle] = known.optimizer
         return known.handle
 
     def find(self, optimizer: Any) -> Handle:
@@ -53,12 +62,13 @@ class Handles:
         return known.handle if known is not None and known.optimizer() is optimizer else Handle()
 
     def optimizer_of(self, handle: Handle) -> Any:
-        """The optimizer of a handle; None if it has died."""
-        return next((known.optimizer() for known in list(self._known.values()) if known.handle is handle), None)
+        """The optimizer of a handle; None if it has died, or the handle is unknown."""
+        optimizer = self._optimizers.get(handle)
+        return None if optimizer is None else optimizer()
 
     def iteration_is_open(self) -> bool:
         """Whether this iteration has begun and needs an update to end it."""
-        return self._unfinished or any(self._is_open(known.handle) for known in self._known.values())
+        return self._unfinished or any(self._is_open(known.handle) for known in list(self._known.values()))
 
     def mark_unfinished(self) -> None:
         """Records that the iteration has begun, where the optimizers' stages do not show it."""
@@ -70,15 +80,19 @@ class Handles:
 
     def end_iteration(self) -> None:
         """After an update: forgets optimizers that have died, or were kept alive for this iteration only."""
-        for key, known in list(self._known.items()):
-            if known.held or known.optimizer() is None:
-                self._forget(key, known)
+        for keys in (self._held, self._died):
+            while keys:
+                known = self._known.get(keys[0])
+                if known is not None and (known.held or known.optimizer() is None):
+                    self._forget(keys[0])
+                keys.popleft()
         self._unfinished = False
 
     def _is_open(self, handle: Handle) -> bool:
         return self._core.get_stage(handle) != _READY
 
-    def _forget(self, key: int, known: _Known) -> None:
-        self.mark_if_open(known.handle)
-        self._core.forget(known.handle)
-        del self._known[key]
+    def _forget(self, key: int) -> None:
+        handle = self._known[key].handle
+        self.mark_if_open(handle)
+        self._core.forget(handle)
+        del self._known[key], self._optimizers[handle]

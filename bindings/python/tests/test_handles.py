@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizers that a GradScaler knows, while several threads use it: one handle each, and no call lost between two
-iterations. Where threads have to meet, they are made to."""
+"""The optimizers that a GradScaler knows: any number, and while several threads use it: one handle each, and no call
+lost between two iterations. Where threads have to meet, they are made to."""
 
 import os
 import sys
@@ -36,10 +36,10 @@ def at_a_new_handle(monkeypatch):
     """Calls a function once, in the middle of the next call that makes an optimizer known."""
 
     def call(function):
-        def refer(optimizer):
+        def refer(optimizer, callback):
             monkeypatch.undo()
             function()
-            return weakref.ref(optimizer)
+            return weakref.ref(optimizer, callback)
 
         monkeypatch.setattr(handles, "weakref", types.SimpleNamespace(ref=refer))
 
@@ -73,6 +73,51 @@ def all_at_once(count, work):
     for thread in [Thread(loop) for _ in range(count)]:
         thread.join()
     return errors
+
+
+def lines_of_an_iteration(known):
+    """How many lines of Python run in a step and its update, beside `known` other optimizers."""
+    scaler, lines = GradScaler(init_scale=2.0, on_event=lambda event: event.optimizer), 0
+    others = [Arrays(f32(1.0)) for _ in range(known)]
+    for other in others:
+        scaler.step(other)
+    scaler.update()
+
+    def trace(frame, event, argument):
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        scaler.step(Arrays(f32(np.inf)))
+        scaler.step([f32(1.0)])
+        scaler.update()
+    finally:
+        sys.settrace(before)
+    assert scaler.get_scale() == 1.0
+    return lines
+
+
+# trial T20
+def test_an_iteration_costs_the_same_however_many_optimizers_are_known():
+    assert lines_of_an_iteration(2000) == lines_of_an_iteration(2)
+
+
+def test_forgotten_optimizers_leave_nothing():
+    scaler, kept = GradScaler(init_scale=2.0), Arrays(f32(2.0))
+    for _ in range(3):
+        for _ in range(100):
+            scaler.step(Arrays(f32(1.0)))  # dies at once, so that the next one may have its address
+            scaler.step([f32(1.0)])
+        scaler.step(kept)
+        scaler.update()
+        assert list(scaler._handles._known) == [id(kept)]
+        assert len(scaler._handles._optimizers) == 1
+        assert not scaler._handles._held
+        assert not scaler._handles._died
+    assert kept.steps == 3
 
 
 def test_an_optimizer_that_two_threads_meet_first(at_a_new_handle):
