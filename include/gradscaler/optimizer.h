@@ -38,14 +38,19 @@ typedef struct gsc_grad_scaling {
     uint64_t reserved[8];
 } gsc_grad_scaling;
 
+/* What grad() returns when it fails, after gsc_fail or gsc_fail_message: the scaler's call returns GSC_ERR_OPTIMIZER
+ * with that message, nothing written and the stage unchanged. NULL, in contrast, means that there is no gradient. */
+extern GSC_API DLTensor *const GSC_GRAD_FAILED;
+
 /* An optimizer as a scaler sees it. Its address is its identity: it must not move while a scaler knows it (see
  * gsc_scaler_forget). Callbacks run on the caller's thread in the caller's floating-point environment. scaler.h tells
  * what they may call. */
 typedef struct gsc_optimizer {
     void *self;                                    /* first argument of each callback */
     size_t (*grad_count)(void *self);              /* how many gradients there may be; not NULL */
-    DLTensor *(*grad)(void *self, size_t index);   /* not NULL; returns NULL: no gradient now. Every pointer given stays
-                                                      valid until the scaler call returns */
+    DLTensor *(*grad)(void *self, size_t index);   /* not NULL; returns NULL: no gradient now; GSC_GRAD_FAILED: it could
+                                                      not be had. Every pointer given stays valid until the scaler call
+                                                      returns */
     const char *(*name)(void *self, size_t index); /* may be NULL and may return NULL; copied when kept */
     /* Applies the unscaled gradients. args is never NULL. *value and *has_value are 0 and false on entry: set them to
      * return something, e.g. the loss. Not NULL. Any status but GSC_OK means that it failed. */

@@ -51,7 +51,7 @@ typedef struct gsc_event {
     int64_t update;                 /* updates completed before this one */
     const gsc_optimizer *optimizer; /* OVERFLOW only, else NULL */
     const gsc_scaler *scaler;
-    double scale_before; /* OVERFLOW: the scale that the gradients carried; else 0 */
+    double scale_before; /* the scale before the event; OVERFLOW: that the gradients carried */
     uint64_t reserved[7];
 } gsc_event;
 
@@ -151,6 +151,33 @@ typedef struct gsc_step_result {
  */
 GSC_API gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
                                    gsc_step_result *result);
+/* Arrays in place of an optimizer: for programs and languages that have gradients in their hands and no callbacks.
+ *
+ * gsc_scaler_step_buffers unscales the arrays in place, unless gsc_scaler_unscale_buffers has done so in this
+ * iteration, clips them where args asks for it, and decides:
+ *
+ *     gsc_step_result result;
+ *     if (gsc_scaler_step_buffers(scaler, model, grads, n, NULL, &result) != GSC_OK)
+ *         ...                                                   an error, see gsc_last_error
+ *     else if (result.outcome != GSC_SKIPPED_OVERFLOW)
+ *         ...                                                   make your own step, with the unscaled gradients
+ *
+ * The stage is STEPPED before your step. If that fails, the gradients are unscaled: repeat it, or drop the batch, and
+ * call update either way.
+ *
+ * key stands for the optimizer: any address of yours, compared and never read. With it, cast to const gsc_optimizer *,
+ * call the getters, gsc_scaler_result, _skip, _rearm (then hand over newly computed, scaled gradients) and _forget.
+ * unscale, step and clip_grad_norm with it are GSC_ERR_STATE, and so is a key that is a known optimizer's address.
+ *
+ * Only the key, the arrays' addresses as numbers, and copies of names are kept: the arrays may lie elsewhere in each
+ * call. grads may be NULL where n is 0; a buffer's data NULL: no gradient now. args may be NULL; closure or extra in it
+ * is GSC_ERR_VALUE. result must not be NULL; found_inf may be. Disabled: clips, GSC_STEPPED. Errors: else as
+ * gsc_scaler_unscale. */
+GSC_API gsc_status gsc_scaler_step_buffers(gsc_scaler *scaler, const void *key, const gsc_buffer *grads, size_t n,
+                                           const gsc_step_args *args, gsc_step_result *result);
+GSC_API gsc_status gsc_scaler_unscale_buffers(gsc_scaler *scaler, const void *key, const gsc_buffer *grads, size_t n,
+                                              bool *found_inf);
+
 /* The result of the optimizer's last step, also after update. None so far: GSC_ERR_STATE. */
 GSC_API gsc_status gsc_scaler_result(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result);
 /* Unscales if READY, then clips as gsc_clip_grad_norm. *total_norm (may be NULL): before clipping. After step:

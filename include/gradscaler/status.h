@@ -45,6 +45,8 @@ GSC_API const char *gsc_last_error(void);
 /* For callbacks: sets this thread's message (printf rules; long messages are cut, format == NULL gives the status's
  * name) and returns status. */
 GSC_API gsc_status gsc_fail(gsc_status status, const char *format, ...) GSC_PRINTF(2, 3);
+/* The same for other languages: message is taken as it is, without printf rules. NULL gives the status's name. */
+GSC_API gsc_status gsc_fail_message(gsc_status status, const char *message);
 
 #ifdef __cplusplus
 }

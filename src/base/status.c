@@ -52,3 +52,8 @@ gsc_status gsc_fail(gsc_status status, const char *format, ...)
     message.count++;
     return status;
 }
+
+gsc_status gsc_fail_message(gsc_status status, const char *text)
+{
+    return gsc_fail(status, "%s", text ? text : gsc_status_name(status));
+}

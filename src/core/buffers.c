@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffers.c: an optimizer made of plain arrays and a step function, in one block of memory. */
+/* buffers.c: optimizer.h: an optimizer made of plain arrays and a step function, in one block of memory. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype_kind.h"
 #include "base/dtype_text.h"
 #include "base/try.h"
+#include "core/arrays.h"
 #include "gradscaler/optimizer.h"
 
+static DLTensor failed_gradient; /* never read: its address is what counts */
+DLTensor *const GSC_GRAD_FAILED = &failed_gradient;
+
 typedef struct buffer_grad {
-    DLTensor tensor;
-    int64_t size; /* tensor.shape points here */
+    gsc__array array;
     const char *name;
 } buffer_grad;
 
@@ -28,7 +31,7 @@ static size_t count_grads(void *self) { return ((buffer_optimizer *)self)->n; }
 static DLTensor *get_grad(void *self, size_t index)
 {
     buffer_grad *grad = &((buffer_optimizer *)self)->grads[index];
-    return grad->tensor.data ? &grad->tensor : NULL;
+    return grad->array.tensor.data ? &grad->array.tensor : NULL;
 }
 
 static const char *get_name(void *self, size_t index) { return ((buffer_optimizer *)self)->grads[index].name; }
@@ -54,12 +57,8 @@ static gsc_status check_buffer(const gsc_buffer *buffer, size_t index)
                         "gsc_optimizer_from_buffers: buffer %zu (%s) has dtype %s; allowed are float32, float64, "
                         "bfloat16 and float16 with 1 lane",
                         index, name, gsc__describe_dtype(dtype).text);
-    if (buffer->count > (size_t)INT64_MAX / 8)
-        return gsc_fail(GSC_ERR_VALUE,
-                        "gsc_optimizer_from_buffers: buffer %zu (%s) has %zu elements, more than memory "
-                        "can hold",
-                        index, name, buffer->count);
-    return GSC_OK;
+    gsc__array array;
+    return gsc__array_set(&array, buffer, index, "gsc_optimizer_from_buffers");
 }
 
 static gsc_status check_buffers(const gsc_buffer *grads, size_t n, gsc_status (*step)(void *ctx), gsc_optimizer **out)
@@ -87,9 +86,7 @@ static void copy_buffers(buffer_optimizer *made, const gsc_buffer *grads)
     char *name = (char *)&made->grads[made->n];
     for (size_t i = 0; i < made->n; i++) {
         buffer_grad *grad = &made->grads[i];
-        grad->size = (int64_t)grads[i].count;
-        grad->tensor = (DLTensor){
-            .data = grads[i].data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = grads[i].dtype, .shape = &grad->size};
+        (void)gsc__array_set(&grad->array, &grads[i], i, ""); /* check_buffer has tried it */
         if (grads[i].name) {
             size_t size = strlen(grads[i].name) + 1;
             grad->name = memcpy(name, grads[i].name, size);

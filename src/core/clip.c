@@ -14,19 +14,18 @@ gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_no
     return GSC_OK;
 }
 
-gsc_status gsc__clip_unscaled(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p,
-                              const char *api, double *norm)
+gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
+                              double *norm)
 {
     const gsc__collect_rules rules = {
         .api = api, .want_norm = true, .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
-    gsc_status status = gsc__collect(scaler, optimizer, &rules);
+    gsc_status status = gsc__collect(scaler, record, &rules);
     gsc__env_enter(scaler);
     if (status != GSC_OK) {
         gsc__ranks_norm_refused(scaler, p);
         return status;
     }
-    gsc__record *record = scaler->options.enabled ? gsc__record_find(scaler, optimizer) : NULL;
-    return gsc__clip_list(scaler, record, max_norm, p, norm);
+    return gsc__clip_list(scaler, scaler->options.enabled ? record : NULL, max_norm, p, norm);
 }
 
 static gsc_status check_norm(double max_norm, double p, const char *api)
@@ -39,35 +38,49 @@ static gsc_status check_norm(double max_norm, double p, const char *api)
     return GSC_OK;
 }
 
-static gsc_status clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p, const char *api,
-                       double *norm)
+/* Checks and unscales first. */
+static gsc_status clip_ready(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
+                             double *norm)
+{
+    const gsc__check_request request = {.api = api, .unscales = true, .want_norm = true};
+    GSC_TRY(gsc__check_gradients(scaler, record, &request));
+    return gsc__clip_list(scaler, record, max_norm, p, norm);
+}
+
+/* record: what the scaler knows of this optimizer, NULL: nothing. */
+static gsc_status clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc__record *record, double max_norm,
+                       double p, const char *api, double *norm)
 {
     GSC_TRY(check_norm(max_norm, p, api));
-    if (!scaler->options.enabled)
-        return gsc__clip_unscaled(scaler, optimizer, max_norm, p, api, norm);
-
-    gsc__record *record = gsc__record_find(scaler, optimizer);
-    if (!record || record->stage != GSC_STAGE_UNSCALED) {
-        const gsc__check_request request = {.api = api, .unscales = true, .want_norm = true};
-        GSC_TRY(gsc__require_ready(scaler, optimizer, api));
-        GSC_TRY(gsc__check_gradients(scaler, optimizer, &request, &record));
-        return gsc__clip_list(scaler, record, max_norm, p, norm);
-    }
-    if (record->comm_failed)
+    bool unscaled = record && record->stage == GSC_STAGE_UNSCALED;
+    bool is_ready = scaler->options.enabled && !unscaled;
+    if (is_ready)
+        GSC_TRY(gsc__require_ready(record, api));
+    if (unscaled && record->comm_failed)
         return gsc_fail(GSC_ERR_COMM,
                         "%s: the ranks could not agree on these gradients; call " GSC_WORDS_UPDATE_TO " on every rank",
                         api);
-    return gsc__clip_unscaled(scaler, optimizer, max_norm, p, api, norm);
+    const gsc__user user = {.api = api, .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
+    gsc_status status = gsc__record_open(scaler, &user, &record);
+    if (status == GSC_OK)
+        return is_ready ? clip_ready(scaler, record, max_norm, p, api, norm)
+                        : gsc__clip_unscaled(scaler, record, max_norm, p, api, norm);
+    if (is_ready)
+        gsc__ranks_refuse(scaler);
+    else
+        gsc__ranks_norm_refused(scaler, p);
+    return status;
 }
 
 gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm,
                                      double norm_type, double *total_norm)
 {
     const char *api = "gsc_scaler_clip_grad_norm";
-    GSC_TRY(gsc__check_call(scaler, optimizer, api));
+    gsc__record *record;
+    GSC_TRY(gsc__check_call(scaler, optimizer, api, &record));
     gsc__env_enter(scaler);
     double norm;
-    gsc_status status = clip(scaler, optimizer, max_norm, norm_type, api, &norm);
+    gsc_status status = clip(scaler, optimizer, record, max_norm, norm_type, api, &norm);
     if (status == GSC_OK && total_norm)
         *total_norm = norm;
     return gsc__env_leave(scaler, status);

@@ -32,19 +32,19 @@ static gsc_status add_gradients(gsc_scaler *scaler, const gsc_optimizer *optimiz
                                 const gsc__collect_rules *rules)
 {
     const gsc__list_rules list_rules = {.writes = true, .allow_fp16 = rules->allow_fp16, .api = rules->api};
-    const gsc__list_source source = {.self = optimizer->self, .tensor = optimizer->grad, .name = optimizer->name};
+    const gsc__list_source source = {
+        .self = optimizer->self, .tensor = optimizer->grad, .name = optimizer->name, .failed = GSC_GRAD_FAILED};
     gsc__callback_begin(scaler);
     gsc_status status = gsc__list_add_each(&scaler->list, n, &source, &list_rules);
     gsc__callback_end(scaler);
     return status;
 }
 
-gsc_status gsc__collect(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__collect_rules *rules)
+gsc_status gsc__collect(gsc_scaler *scaler, gsc__record *record, const gsc__collect_rules *rules)
 {
+    const gsc_optimizer *optimizer = record->optimizer;
     GSC_TRY(check_callbacks(optimizer, rules->api));
     size_t n = count_gradients(scaler, optimizer);
-    gsc__record *record;
-    GSC_TRY(gsc__record_get(scaler, optimizer, &record));
     GSC_TRY(gsc__report_reserve(scaler, record, n));
     GSC_TRY(gsc__list_begin(&scaler->list, n));
     record->grad_count = n;

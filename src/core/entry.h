@@ -25,17 +25,28 @@ static inline gsc_status gsc__check_scaler(const gsc_scaler *scaler, const char 
                               "those that change nothing may be, such as get_scale and outcome"));
 }
 
-static inline gsc_status gsc__check_optimizer(const gsc_optimizer *optimizer, const char *api)
-{
-    GSC_TRY(gsc__check_not_null(optimizer, api, "optimizer"));
-    return GSC_CHECK_RESERVED(optimizer, api, "optimizer");
-}
-
-/* For those that change what the scaler knows about an optimizer. */
-static inline gsc_status gsc__check_call(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *api)
+/* For those that change what the scaler knows about an optimizer, or about the key that stands for one and is never
+ * read. *record: what it knows, NULL: nothing. */
+static inline gsc_status gsc__check_known(const gsc_scaler *scaler, const void *key, const char *api,
+                                          gsc__record **record)
 {
     GSC_TRY(gsc__check_scaler(scaler, api));
-    return gsc__check_optimizer(optimizer, api);
+    GSC_TRY(gsc__check_not_null(key, api, "optimizer"));
+    *record = gsc__record_find(scaler, key);
+    return GSC_OK;
+}
+
+/* For those that call an optimizer's callbacks. */
+static inline gsc_status gsc__check_call(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *api,
+                                         gsc__record **record)
+{
+    GSC_TRY(gsc__check_known(scaler, optimizer, api, record));
+    if (*record && (*record)->use == GSC_USED_WITH_BUFFERS)
+        return gsc_fail(GSC_ERR_STATE,
+                        "%s: this is a key that gsc_scaler_step_buffers or gsc_scaler_unscale_buffers was called with, "
+                        "and no optimizer; go on with those two",
+                        api);
+    return GSC_CHECK_RESERVED(optimizer, api, "optimizer");
 }
 
 #endif

@@ -32,12 +32,16 @@ void gsc__callback_end(gsc_scaler *scaler)
     scaler->closed = false;
 }
 
-void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc_optimizer *optimizer)
+void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc__record *record, double scale_before)
 {
     if (!scaler->options.observer)
         return;
-    gsc_event event = {
-        .kind = kind, .scale = (double)scaler->scale, .update = update, .optimizer = optimizer, .scaler = scaler};
+    gsc_event event = {.kind = kind,
+                       .scale = (double)scaler->scale,
+                       .update = update,
+                       .optimizer = record ? record->key : NULL,
+                       .scaler = scaler,
+                       .scale_before = scale_before};
     gsc__callback_begin(scaler);
     scaler->options.observer(scaler->options.observer_ctx, &event);
     gsc__callback_end(scaler);

@@ -11,6 +11,7 @@
 #include "base/message.h"
 #include "base/reserved.h"
 #include "base/try.h"
+#include "core/arrays.h"
 #include "gradients/list.h"
 #include "gradients/norm.h"
 #include "gradients/sweep.h"
@@ -23,20 +24,40 @@ typedef struct gsc__report {
     struct gsc__names *names; /* what entries[].name point into */
 } gsc__report;
 
+typedef enum gsc__record_use {
+    GSC_USED_BY_NOBODY,    /* so far the key has only been compared */
+    GSC_USED_AS_OPTIMIZER, /* the key is an optimizer's address */
+    GSC_USED_WITH_BUFFERS  /* it stands for arrays that come with each call, and is never read */
+} gsc__record_use;
+
 /* What a scaler knows about one optimizer. */
 typedef struct gsc__record {
-    const gsc_optimizer *optimizer;
-    gsc_stage stage;
-    size_t grad_count; /* what the optimizer's grad_count last returned */
-    bool has_grads;    /* the last check saw a gradient */
-    bool found_inf;    /* the last check found an overflow: step will skip */
-    bool overflowed;   /* a check since the last update found one: what gsc_scaler_found_inf returns */
-    bool comm_failed;  /* as pending.comm_failed, for this optimizer: step will skip */
-    double max_abs;    /* that the last check saw */
+    const void *key; /* the optimizer's address, or the caller's key for arrays */
+    gsc__record_use use;
+    const gsc_optimizer *optimizer; /* whose callbacks the running call uses; else it may be gone */
+    uint64_t iteration;             /* which the stage and the flags below belong to */
+    gsc_stage stage;                /* set by gsc__record_set_stage */
+    struct gsc__record *previous_unscaled, *next_unscaled; /* the other UNSCALED ones */
+    size_t grad_count;                                     /* what the optimizer's grad_count last returned */
+    bool has_grads;                                        /* the last check saw a gradient */
+    bool found_inf;                                        /* the last check found an overflow: step will skip */
+    bool overflowed;  /* a check since the last update found one: what gsc_scaler_found_inf returns */
+    bool comm_failed; /* as pending.comm_failed, for this optimizer: step will skip */
+    double max_abs;   /* that the last check saw */
+    double scale;     /* that the gradients carried then */
     bool has_result;
     gsc_step_result result;
     gsc__report report;
 } gsc__record;
+
+/* All records of a scaler. */
+typedef struct gsc__records {
+    gsc__record **slots;
+    size_t slot_count, count;
+    uint64_t iteration;    /* the number of iterations before this one */
+    size_t busy;           /* records that are not READY */
+    gsc__record *unscaled; /* the UNSCALED ones, linked */
+} gsc__records;
 
 /* What the next update depends on. Kept apart from the records, since they may be forgotten before it. */
 typedef struct gsc__pending {
@@ -66,8 +87,8 @@ struct gsc_scaler {
     char overflow_text[384];          /* describes this iteration's overflows */
     char last_overflow_text[384];     /* those of the last update that had some, for GSC_ERR_DIVERGED */
     struct gsc__names *retired_names; /* no report needs them, but callers may hold some until the next overflow */
-    gsc__record **records;
-    size_t record_count, record_capacity;
+    gsc__records records;
+    gsc__arrays arrays;     /* of the call that is running, as tensors */
     gsc__list list;         /* the gradients of the call that is running */
     int callbacks;          /* how many of this scaler are running, one inside the other */
     bool closed;            /* a callback is running that may call const functions only */
@@ -86,8 +107,8 @@ gsc_status gsc__env_leave(gsc_scaler *scaler, gsc_status status); /* returns sta
 /* A callback runs between these two, in the caller's environment, with the scaler closed to it. */
 void gsc__callback_begin(gsc_scaler *scaler);
 void gsc__callback_end(gsc_scaler *scaler);
-/* Calls the observer. */
-void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc_optimizer *optimizer);
+/* Calls the observer. record: of an OVERFLOW, else NULL. */
+void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc__record *record, double scale_before);
 
 /* options.c */
 gsc_status gsc__check_options(gsc_scaler_options *options); /* rounds the limits and init_scale */
@@ -119,8 +140,20 @@ void gsc__report_free(gsc_scaler *scaler, gsc__report *report); /* retires its n
 void gsc__retired_names_free(gsc_scaler *scaler);
 
 /* records.c: the optimizers that a scaler knows. */
-gsc__record *gsc__record_find(const gsc_scaler *scaler, const gsc_optimizer *optimizer); /* NULL: not known */
-gsc_status gsc__record_get(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc__record **out);
+gsc__record *gsc__record_find(const gsc_scaler *scaler, const void *key); /* NULL: not known */
+gsc_status gsc__record_get(gsc_scaler *scaler, const void *key, gsc__record **out);
+void gsc__record_set_stage(gsc_scaler *scaler, gsc__record *record, gsc_stage stage);
+/* Who makes a call that uses gradients. */
+typedef struct gsc__user {
+    const char *api;
+    const void *key; /* what the scaler knows it by */
+    gsc__record_use use;
+    const gsc_optimizer *optimizer; /* whose callbacks are used; key itself if GSC_USED_AS_OPTIMIZER */
+    const gsc_buffer *buffers;      /* if GSC_USED_WITH_BUFFERS */
+    size_t count;                   /* of buffers */
+} gsc__user;
+/* Finds or makes the record for such a call. */
+gsc_status gsc__record_open(gsc_scaler *scaler, const gsc__user *user, gsc__record **out);
 bool gsc__records_all_ready(const gsc_scaler *scaler);
 /* Begins the next iteration: all READY, nothing pending. */
 void gsc__records_reset(gsc_scaler *scaler);
@@ -133,7 +166,7 @@ typedef struct gsc__collect_rules {
     bool want_norm; /* the list will be asked for a norm */
 } gsc__collect_rules;
 gsc_status gsc__check_step_callback(const gsc_optimizer *optimizer, const char *api);
-gsc_status gsc__collect(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__collect_rules *rules);
+gsc_status gsc__collect(gsc_scaler *scaler, gsc__record *record, const gsc__collect_rules *rules);
 
 /* ranks.c: the collectives. Afterwards the library's environment is entered. */
 typedef struct gsc__agreement {
@@ -142,6 +175,8 @@ typedef struct gsc__agreement {
 /* The one collective of a check: what this rank saw becomes what any rank saw. An error means that the ranks cannot go
  * on together; its message says why, unless this rank itself has failed and left a message. */
 gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement);
+/* Enters that collective for a rank that could not begin its check. The message of its failure stays. */
+void gsc__ranks_refuse(gsc_scaler *scaler);
 /* Total norm of scaler->list * r over all ranks. known: this rank's sums where an earlier pass has them, else NULL. */
 gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__norm_sums *known, double *norm);
 /* Enters the collectives of gsc__ranks_norm for a rank that refused a gradient, because the others wait there. */
@@ -149,7 +184,8 @@ void gsc__ranks_norm_refused(gsc_scaler *scaler, double p);
 
 /* unscale.c */
 double gsc__inverse_scale(const gsc_scaler *scaler);
-gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *api);
+/* record NULL: not known, so READY. */
+gsc_status gsc__require_ready(const gsc__record *record, const char *api);
 /* A collective for this optimizer's gradients, or for their norm, failed on some rank: step will skip. Returns status.
  */
 gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc_status status);
@@ -162,14 +198,20 @@ typedef struct gsc__check_request {
 } gsc__check_request;
 /* Checks (and unscales) a READY optimizer's gradients, agrees with the other ranks, reports an overflow. The gradients
  * stay in scaler->list. */
-gsc_status gsc__check_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__check_request *request,
-                                gsc__record **out);
+gsc_status gsc__check_gradients(gsc_scaler *scaler, gsc__record *record, const gsc__check_request *request);
+
+/* Does what gsc_scaler_unscale is for. record NULL: not known. Leaves the environment. */
+gsc_status gsc__unscale(gsc_scaler *scaler, const gsc__user *user, gsc__record *record);
 
 /* clip.c */
 /* Clips what is in scaler->list, with the norm over all ranks. record NULL: the scaler is disabled. */
 gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, double *norm);
 /* Collects an optimizer's unscaled gradients and clips them. */
-gsc_status gsc__clip_unscaled(gsc_scaler *scaler, const gsc_optimizer *optimizer, double max_norm, double p,
-                              const char *api, double *norm);
+gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
+                              double *norm);
+
+/* step.c: does what gsc_scaler_step is for. record NULL: not known. Leaves the environment. */
+gsc_status gsc__step(gsc_scaler *scaler, const gsc__user *user, gsc__record *record, const gsc_step_args *args,
+                     gsc_step_result *result);
 
 #endif

@@ -64,6 +64,12 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
     return GSC_OK;
 }
 
+void gsc__ranks_refuse(gsc_scaler *scaler)
+{
+    gsc__agreement agreement = {.failed = true};
+    (void)gsc__ranks_agree(scaler, &agreement);
+}
+
 /* With allreduce_sum, each rank holds a shard of the gradients. Without it, all hold the same gradients, and each rank
  * computes the norm alone. */
 static bool is_sharded(const gsc_scaler *scaler) { return scaler->options.comm && scaler->comm.allreduce_sum; }

@@ -1,44 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.c: what a scaler knows about each optimizer, found by its address. There are few: a loop finds one. */
+/* records.c: what a scaler knows about each optimizer, found by its address in a hash table: open addressing, the next
+ * free slot after the hashed one. At most half of the slots are taken.
+ *
+ * Updates do not visit the records: a record of an earlier iteration is READY, and is set so when it is found again. */
 #include <stdlib.h>
 
 #include "core/entry.h"
 
-gsc__record *gsc__record_find(const gsc_scaler *scaler, const gsc_optimizer *optimizer)
+enum { LEAST_SLOTS = 8 }; /* a power of two, as every number of slots */
+
+static size_t home_of(const gsc__records *records, const void *key)
 {
-    for (size_t i = 0; i < scaler->record_count; i++) {
-        if (scaler->records[i]->optimizer == optimizer)
-            return scaler->records[i];
-    }
-    return NULL;
+    uint64_t bits = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
+    return (size_t)(bits >> 32) & (records->slot_count - 1);
 }
 
-static gsc_status reserve_one(gsc_scaler *scaler)
+/* The slot that has this key, or the free one where it belongs. There is at least one slot. */
+static size_t find_slot(const gsc__records *records, const void *key)
 {
-    if (scaler->record_count < scaler->record_capacity)
-        return GSC_OK;
-    size_t capacity = scaler->record_capacity ? 2 * scaler->record_capacity : 4;
-    gsc__record **records = realloc(scaler->records, capacity * sizeof *records);
-    if (!records)
-        return gsc_fail(GSC_ERR_MEMORY, "no memory to keep track of %zu optimizers", scaler->record_count + 1);
-    scaler->records = records;
-    scaler->record_capacity = capacity;
-    return GSC_OK;
+    size_t slot = home_of(records, key);
+    while (records->slots[slot] && records->slots[slot]->key != key)
+        slot = (slot + 1) & (records->slot_count - 1);
+    return slot;
 }
 
-gsc_status gsc__record_get(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc__record **out)
+static void begin_iteration(const gsc__records *records, gsc__record *record)
 {
-    *out = gsc__record_find(scaler, optimizer);
+    record->iteration = records->iteration;
+    record->stage = GSC_STAGE_READY;
+    record->found_inf = record->overflowed = record->comm_failed = false;
+    record->previous_unscaled = record->next_unscaled = NULL;
+}
+
+gsc__record *gsc__record_find(const gsc_scaler *scaler, const void *key)
+{
+    const gsc__records *records = &scaler->records;
+    if (records->slot_count == 0)
+        return NULL;
+    gsc__record *record = records->slots[find_slot(records, key)];
+    if (record && record->iteration != records->iteration)
+        begin_iteration(records, record);
+    return record;
+}
+
+/* Returns false without memory; then nothing has changed. */
+static bool resize(gsc__records *records, size_t slot_count)
+{
+    gsc__records resized = *records;
+    resized.slot_count = slot_count;
+    resized.slots = calloc(slot_count, sizeof *resized.slots);
+    if (!resized.slots)
+        return false;
+    for (size_t i = 0; i < records->slot_count; i++)
+        if (records->slots[i])
+            resized.slots[find_slot(&resized, records->slots[i]->key)] = records->slots[i];
+    free(records->slots);
+    *records = resized;
+    return true;
+}
+
+gsc_status gsc__record_get(gsc_scaler *scaler, const void *key, gsc__record **out)
+{
+    *out = gsc__record_find(scaler, key);
     if (*out)
         return GSC_OK;
-    GSC_TRY(reserve_one(scaler));
+    gsc__records *records = &scaler->records;
+    size_t wanted = records->slot_count ? 2 * records->slot_count : LEAST_SLOTS;
+    if (2 * (records->count + 1) > records->slot_count && !resize(records, wanted))
+        return gsc_fail(GSC_ERR_MEMORY, "no memory to keep track of %zu optimizers", records->count + 1);
     gsc__record *record = calloc(1, sizeof *record);
     if (!record)
         return gsc_fail(GSC_ERR_MEMORY, "no memory to keep track of an optimizer");
-    record->optimizer = optimizer;
-    scaler->records[scaler->record_count++] = record;
+    record->key = key;
+    begin_iteration(records, record);
+    records->slots[find_slot(records, key)] = record;
+    records->count++;
     *out = record;
     return GSC_OK;
+}
+
+gsc_status gsc__record_open(gsc_scaler *scaler, const gsc__user *user, gsc__record **out)
+{
+    if (user->use == GSC_USED_WITH_BUFFERS)
+        GSC_TRY(gsc__arrays_set(&scaler->arrays, user->buffers, user->count, user->api));
+    GSC_TRY(gsc__record_get(scaler, user->key, out));
+    (*out)->use = user->use;
+    (*out)->optimizer = user->optimizer;
+    return GSC_OK;
+}
+
+void gsc__record_set_stage(gsc_scaler *scaler, gsc__record *record, gsc_stage stage)
+{
+    gsc__records *records = &scaler->records;
+    records->busy += (size_t)(stage != GSC_STAGE_READY) - (size_t)(record->stage != GSC_STAGE_READY);
+    if (record->stage == GSC_STAGE_UNSCALED && stage != GSC_STAGE_UNSCALED) {
+        gsc__record *previous = record->previous_unscaled, *next = record->next_unscaled;
+        *(previous ? &previous->next_unscaled : &records->unscaled) = next;
+        if (next)
+            next->previous_unscaled = previous;
+    }
+    if (record->stage != GSC_STAGE_UNSCALED && stage == GSC_STAGE_UNSCALED) {
+        record->previous_unscaled = NULL;
+        record->next_unscaled = records->unscaled;
+        if (records->unscaled)
+            records->unscaled->previous_unscaled = record;
+        records->unscaled = record;
+    }
+    record->stage = stage;
 }
 
 static void record_free(gsc_scaler *scaler, gsc__record *record)
@@ -47,45 +115,54 @@ static void record_free(gsc_scaler *scaler, gsc__record *record)
     free(record);
 }
 
+/* Frees a slot and moves the records after it up, so that each is found from where it belongs without a gap. */
+static void empty_slot(gsc__records *records, size_t hole)
+{
+    size_t mask = records->slot_count - 1;
+    for (size_t slot = (hole + 1) & mask; records->slots[slot]; slot = (slot + 1) & mask) {
+        size_t home = home_of(records, records->slots[slot]->key);
+        if (((slot - home) & mask) < ((slot - hole) & mask))
+            continue; /* it belongs behind the hole */
+        records->slots[hole] = records->slots[slot];
+        hole = slot;
+    }
+    records->slots[hole] = NULL;
+}
+
 gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     const char *api = "gsc_scaler_forget";
     GSC_TRY(gsc__check_scaler(scaler, api));
     GSC_TRY(gsc__check_not_null(optimizer, api, "optimizer"));
-    for (size_t i = 0; i < scaler->record_count; i++) {
-        if (scaler->records[i]->optimizer == optimizer) {
-            record_free(scaler, scaler->records[i]);
-            scaler->records[i] = scaler->records[--scaler->record_count];
-            break;
-        }
-    }
+    gsc__records *records = &scaler->records;
+    gsc__record *record = gsc__record_find(scaler, optimizer);
+    if (!record)
+        return GSC_OK;
+    gsc__record_set_stage(scaler, record, GSC_STAGE_READY);
+    empty_slot(records, find_slot(records, optimizer));
+    record_free(scaler, record);
+    records->count--;
+    if (records->slot_count > LEAST_SLOTS && 8 * records->count < records->slot_count)
+        (void)resize(records, records->slot_count / 2); /* without memory for that, it stays as large as it is */
     return GSC_OK;
 }
 
 void gsc__records_free(gsc_scaler *scaler)
 {
-    for (size_t i = 0; i < scaler->record_count; i++)
-        record_free(scaler, scaler->records[i]);
-    free(scaler->records);
+    for (size_t i = 0; i < scaler->records.slot_count; i++)
+        if (scaler->records.slots[i])
+            record_free(scaler, scaler->records.slots[i]);
+    free(scaler->records.slots);
     gsc__retired_names_free(scaler);
 }
 
-bool gsc__records_all_ready(const gsc_scaler *scaler)
-{
-    for (size_t i = 0; i < scaler->record_count; i++) {
-        if (scaler->records[i]->stage != GSC_STAGE_READY)
-            return false;
-    }
-    return true;
-}
+bool gsc__records_all_ready(const gsc_scaler *scaler) { return scaler->records.busy == 0; }
 
 void gsc__records_reset(gsc_scaler *scaler)
 {
-    for (size_t i = 0; i < scaler->record_count; i++) {
-        gsc__record *record = scaler->records[i];
-        record->stage = GSC_STAGE_READY;
-        record->found_inf = record->overflowed = record->comm_failed = false;
-    }
+    scaler->records.iteration++;
+    scaler->records.busy = 0;
+    scaler->records.unscaled = NULL;
     scaler->pending = (gsc__pending){0};
     scaler->overflow_text[0] = '\0';
 }

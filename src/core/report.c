@@ -104,7 +104,10 @@ gsc_status gsc__report_reserve(gsc_scaler *scaler, gsc__record *record, size_t g
 
 void gsc__report_free(gsc_scaler *scaler, gsc__report *report)
 {
-    retire_names(scaler, report->names);
+    if (report->count > 0)
+        retire_names(scaler, report->names);
+    else
+        free(report->names); /* nobody has been given one */
     free(report->entries);
     *report = (gsc__report){0};
 }
@@ -118,8 +121,10 @@ static const gsc__view *view_gradients(gsc_scaler *scaler, const gsc__record *re
         return scaler->list.views + first;
     const gsc_optimizer *optimizer = record->optimizer;
     gsc__callback_begin(scaler);
-    for (size_t i = 0; i < count; i++)
-        gsc__nonfinite_view(optimizer->grad(optimizer->self, first + i), &views[i]);
+    for (size_t i = 0; i < count; i++) {
+        const DLTensor *grad = optimizer->grad(optimizer->self, first + i);
+        gsc__nonfinite_view(grad == GSC_GRAD_FAILED ? NULL : grad, &views[i]);
+    }
     gsc__callback_end(scaler);
     return views;
 }
@@ -204,5 +209,5 @@ void gsc__report_overflow(gsc_scaler *scaler, gsc__record *record, double r, gsc
         add_words(scaler, source == GSC_OVERFLOW_RECORDED ? "gradients that the caller checked (inf or NaN)"
                                                           : "gradients of another rank (inf or NaN)");
     }
-    gsc__emit(scaler, GSC_EVENT_OVERFLOW, scaler->stats.updates, record->optimizer);
+    gsc__emit(scaler, GSC_EVENT_OVERFLOW, scaler->stats.updates, record, record->scale);
 }

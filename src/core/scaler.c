@@ -47,6 +47,7 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
     gsc__records_free(scaler);
     gsc__list_free(&scaler->list);
     free(scaler->window.bits);
+    gsc__arrays_free(&scaler->arrays);
     free(scaler);
 }
 

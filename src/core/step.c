@@ -4,10 +4,9 @@
 
 #include "core/entry.h"
 
-static const char step_api[] = "gsc_scaler_step"; /* for messages */
-
-/* One call of gsc_scaler_step. */
+/* One call of gsc_scaler_step or gsc_scaler_step_buffers. */
 typedef struct step_attempt {
+    const char *api;
     gsc_scaler *scaler;
     const gsc_optimizer *optimizer;
     gsc__record *record;
@@ -17,17 +16,17 @@ typedef struct step_attempt {
     gsc_step_result result;
 } step_attempt;
 
-static gsc_status check_args(const gsc_step_args *args)
+static gsc_status check_args(const gsc_step_args *args, const char *api)
 {
-    GSC_TRY(GSC_CHECK_RESERVED(args, step_api, "args"));
+    GSC_TRY(GSC_CHECK_RESERVED(args, api, "args"));
     if (!(args->clip_norm >= 0.0))
-        return gsc_fail(GSC_ERR_VALUE, "%s: args.clip_norm is %.9g, allowed are 0 (no clipping) and more", step_api,
+        return gsc_fail(GSC_ERR_VALUE, "%s: args.clip_norm is %.9g, allowed are 0 (no clipping) and more", api,
                         args->clip_norm);
     if (!(args->clip_norm_type >= 0.0))
         return gsc_fail(GSC_ERR_VALUE,
                         "%s: args.clip_norm_type is %.9g, allowed are 0 (means 2) and more, infinity "
                         "included",
-                        step_api, args->clip_norm_type);
+                        api, args->clip_norm_type);
     return GSC_OK;
 }
 
@@ -35,7 +34,7 @@ static gsc_status check_args(const gsc_step_args *args)
 static gsc_status read_args(step_attempt *attempt, const gsc_step_args *args)
 {
     gsc__env_enter(attempt->scaler);
-    GSC_TRY(check_args(args));
+    GSC_TRY(check_args(args, attempt->api));
     attempt->args = args;
     attempt->clips = args->clip_norm > 0.0;
     attempt->p = args->clip_norm_type == 0.0 ? 2.0 : args->clip_norm_type;
@@ -43,11 +42,11 @@ static gsc_status read_args(step_attempt *attempt, const gsc_step_args *args)
 }
 
 /* The message ends in the optimizer's own, or says that there is none. */
-static gsc_status optimizer_failed(const char *what, gsc_status status, bool has_message)
+static gsc_status optimizer_failed(const char *api, const char *what, gsc_status status, bool has_message)
 {
     if (has_message)
-        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s failed: %s", step_api, what, gsc_last_error());
-    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s returned %s (%d) without a message", step_api, what,
+        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s failed: %s", api, what, gsc_last_error());
+    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s returned %s (%d) without a message", api, what,
                     gsc_status_name(status), (int)status);
 }
 
@@ -65,13 +64,13 @@ static gsc_status call_step(step_attempt *attempt, const gsc_grad_scaling *scali
     gsc__callback_end(attempt->scaler);
     if (status == GSC_OK)
         return GSC_OK;
-    return optimizer_failed(scaling ? "step_scaled" : "step", status, gsc__message_count() != messages);
+    return optimizer_failed(attempt->api, scaling ? "step_scaled" : "step", status, gsc__message_count() != messages);
 }
 
 static void finish(step_attempt *attempt, gsc_outcome outcome)
 {
     attempt->result.outcome = outcome;
-    attempt->record->stage = GSC_STAGE_STEPPED;
+    gsc__record_set_stage(attempt->scaler, attempt->record, GSC_STAGE_STEPPED);
     attempt->scaler->stats.steps += outcome == GSC_STEPPED;
     attempt->scaler->stats.skipped_steps += outcome == GSC_SKIPPED_OVERFLOW;
 }
@@ -92,12 +91,13 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
 {
     gsc_scaler *scaler = attempt->scaler;
     attempt->result.max_abs = attempt->record->max_abs;
+    attempt->result.scale = attempt->record->scale;
     if (must_skip(attempt->record))
         return skip_overflow(attempt);
     if (attempt->clips) {
         double max_norm = attempt->args->clip_norm, *norm = &attempt->result.grad_norm;
         GSC_TRY(collected ? gsc__clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
-                          : gsc__clip_unscaled(scaler, attempt->optimizer, max_norm, attempt->p, step_api, norm));
+                          : gsc__clip_unscaled(scaler, attempt->record, max_norm, attempt->p, attempt->api, norm));
     }
     GSC_TRY(call_step(attempt, NULL));
     finish(attempt, attempt->record->has_grads ? GSC_STEPPED : GSC_NO_GRADS);
@@ -106,8 +106,8 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
 
 static gsc_status step_ready(step_attempt *attempt)
 {
-    const gsc__check_request request = {.api = step_api, .unscales = true, .want_norm = attempt->clips};
-    GSC_TRY(gsc__check_gradients(attempt->scaler, attempt->optimizer, &request, &attempt->record));
+    const gsc__check_request request = {.api = attempt->api, .unscales = true, .want_norm = attempt->clips};
+    GSC_TRY(gsc__check_gradients(attempt->scaler, attempt->record, &request));
     return step_unscaled(attempt, true);
 }
 
@@ -120,9 +120,10 @@ static gsc_status step_fused(step_attempt *attempt)
     bool same_pass = attempt->clips && (p == 1.0 || p == 2.0 || isinf(p));
     gsc__norm_sums sums = {0};
     const gsc__check_request request = {
-        .api = step_api, .want_norm = attempt->clips, .p = same_pass ? p : 0.0, .sums = &sums};
-    GSC_TRY(gsc__check_gradients(scaler, attempt->optimizer, &request, &attempt->record));
+        .api = attempt->api, .want_norm = attempt->clips, .p = same_pass ? p : 0.0, .sums = &sums};
+    GSC_TRY(gsc__check_gradients(scaler, attempt->record, &request));
     attempt->result.max_abs = attempt->record->max_abs;
+    attempt->result.scale = attempt->record->scale;
     if (must_skip(attempt->record))
         return skip_overflow(attempt);
 
@@ -136,7 +137,7 @@ static gsc_status step_fused(step_attempt *attempt)
         coefficient = gsc__clip_coefficient(attempt->args->clip_norm, *norm);
     }
     if (!attempt->record->has_grads) {
-        attempt->record->stage = GSC_STAGE_UNSCALED;
+        gsc__record_set_stage(scaler, attempt->record, GSC_STAGE_UNSCALED);
         GSC_TRY(call_step(attempt, NULL));
         finish(attempt, GSC_NO_GRADS);
         return GSC_OK;
@@ -150,9 +151,9 @@ static gsc_status step_fused(step_attempt *attempt)
 static gsc_status step_disabled(step_attempt *attempt)
 {
     gsc_scaler *scaler = attempt->scaler;
-    GSC_TRY(gsc__record_get(scaler, attempt->optimizer, &attempt->record));
+    attempt->result.scale = 1.0;
     if (attempt->clips)
-        GSC_TRY(gsc__clip_unscaled(scaler, attempt->optimizer, attempt->args->clip_norm, attempt->p, step_api,
+        GSC_TRY(gsc__clip_unscaled(scaler, attempt->record, attempt->args->clip_norm, attempt->p, attempt->api,
                                    &attempt->result.grad_norm));
     GSC_TRY(call_step(attempt, NULL));
     scaler->stats.steps++;
@@ -161,41 +162,65 @@ static gsc_status step_disabled(step_attempt *attempt)
 
 static gsc_status step_enabled(step_attempt *attempt)
 {
+    if (attempt->record->stage == GSC_STAGE_UNSCALED)
+        return step_unscaled(attempt, false);
+    return attempt->optimizer->step_scaled ? step_fused(attempt) : step_ready(attempt);
+}
+
+/* Whether an enabled scaler may make this step now. */
+static gsc_status check_turn(const step_attempt *attempt)
+{
     if (attempt->args->closure)
         return gsc_fail(
             GSC_ERR_STATE,
             "%s: args.closure is set, but gradients of a re-evaluation would never be unscaled; pass NULL or "
             "use a disabled scaler",
-            step_api);
+            attempt->api);
     if (attempt->record && attempt->record->stage == GSC_STAGE_UNSCALED)
-        return step_unscaled(attempt, false);
-    GSC_TRY(gsc__require_ready(attempt->scaler, attempt->optimizer, step_api));
-    return attempt->optimizer->step_scaled ? step_fused(attempt) : step_ready(attempt);
+        return GSC_OK;
+    return gsc__require_ready(attempt->record, attempt->api);
 }
 
-static gsc_status step(step_attempt *attempt, const gsc_step_args *args)
+/* Finds or makes the record; without memory for it the other ranks must not wait for this one. */
+static gsc_status open_record(step_attempt *attempt, const gsc__user *user)
 {
-    GSC_TRY(gsc__check_step_callback(attempt->optimizer, step_api));
+    gsc_scaler *scaler = attempt->scaler;
+    bool is_ready = !attempt->record || attempt->record->stage == GSC_STAGE_READY;
+    gsc_status status = gsc__record_open(scaler, user, &attempt->record);
+    if (status != GSC_OK && scaler->options.enabled && is_ready)
+        gsc__ranks_refuse(scaler);
+    else if (status != GSC_OK && attempt->clips)
+        gsc__ranks_norm_refused(scaler, attempt->p);
+    return status;
+}
+
+static gsc_status step(step_attempt *attempt, const gsc__user *user, const gsc_step_args *args)
+{
+    bool enabled = attempt->scaler->options.enabled;
+    GSC_TRY(gsc__check_step_callback(attempt->optimizer, attempt->api));
     if (args)
         GSC_TRY(read_args(attempt, args));
-    return attempt->scaler->options.enabled ? step_enabled(attempt) : step_disabled(attempt);
+    if (enabled)
+        GSC_TRY(check_turn(attempt));
+    GSC_TRY(open_record(attempt, user));
+    return enabled ? step_enabled(attempt) : step_disabled(attempt);
 }
 
-gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
-                           gsc_step_result *result)
+gsc_status gsc__step(gsc_scaler *scaler, const gsc__user *user, gsc__record *record, const gsc_step_args *args,
+                     gsc_step_result *result)
 {
     static const gsc_step_args plain;
-    GSC_TRY(gsc__check_call(scaler, optimizer, step_api));
-    step_attempt attempt = {.scaler = scaler,
-                            .optimizer = optimizer,
-                            .record = gsc__record_find(scaler, optimizer),
+    step_attempt attempt = {.api = user->api,
+                            .scaler = scaler,
+                            .optimizer = user->optimizer,
+                            .record = record,
                             .args = &plain,
                             .result.grad_norm = (double)NAN};
-    GSC_TRY(gsc__env_leave(scaler, step(&attempt, args)));
+    GSC_TRY(gsc__env_leave(scaler, step(&attempt, user, args)));
     if (!attempt.result.has_value)
         attempt.result.value = 0.0;
     /* The step of a disabled scaler may have had its optimizer forgotten. */
-    gsc__record *record = gsc__record_find(scaler, optimizer);
+    record = gsc__record_find(scaler, user->key);
     if (record) {
         record->result = attempt.result;
         record->has_result = true;
@@ -205,11 +230,21 @@ gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, c
     return GSC_OK;
 }
 
+gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
+                           gsc_step_result *result)
+{
+    const gsc__user user = {
+        .api = "gsc_scaler_step", .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
+    gsc__record *record;
+    GSC_TRY(gsc__check_call(scaler, optimizer, user.api, &record));
+    return gsc__step(scaler, &user, record, args, result);
+}
+
 gsc_status gsc_scaler_result(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result)
 {
     const char *api = "gsc_scaler_result";
     GSC_TRY(gsc__check_not_null(scaler, api, "scaler"));
-    GSC_TRY(gsc__check_optimizer(optimizer, api));
+    GSC_TRY(gsc__check_not_null(optimizer, api, "optimizer"));
     GSC_TRY(gsc__check_not_null(result, api, "result"));
     const gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record || !record->has_result)
@@ -221,23 +256,23 @@ gsc_status gsc_scaler_result(const gsc_scaler *scaler, const gsc_optimizer *opti
 gsc_status gsc_scaler_skip(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     const char *api = "gsc_scaler_skip";
-    GSC_TRY(gsc__check_call(scaler, optimizer, api));
+    gsc__record *record;
+    GSC_TRY(gsc__check_known(scaler, optimizer, api, &record));
     if (!scaler->options.enabled)
         return GSC_OK;
-    gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record || record->stage != GSC_STAGE_UNSCALED)
-        GSC_TRY(gsc__require_ready(scaler, optimizer, api));
+        GSC_TRY(gsc__require_ready(record, api));
     GSC_TRY(gsc__record_get(scaler, optimizer, &record));
-    record->stage = GSC_STAGE_STEPPED;
+    gsc__record_set_stage(scaler, record, GSC_STAGE_STEPPED);
     scaler->pending.recorded = true;
     return GSC_OK;
 }
 
 gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
-    GSC_TRY(gsc__check_call(scaler, optimizer, "gsc_scaler_rearm"));
-    gsc__record *record = gsc__record_find(scaler, optimizer);
+    gsc__record *record;
+    GSC_TRY(gsc__check_known(scaler, optimizer, "gsc_scaler_rearm", &record));
     if (record)
-        record->stage = GSC_STAGE_READY;
+        gsc__record_set_stage(scaler, record, GSC_STAGE_READY);
     return GSC_OK;
 }

@@ -8,9 +8,8 @@ double gsc__inverse_scale(const gsc_scaler *scaler)
     return gsc__fpenv_pin(1.0 / gsc__fpenv_pin((double)scaler->scale));
 }
 
-gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *optimizer, const char *api)
+gsc_status gsc__require_ready(const gsc__record *record, const char *api)
 {
-    const gsc__record *record = gsc__record_find(scaler, optimizer);
     switch (record ? record->stage : GSC_STAGE_READY) {
     case GSC_STAGE_READY:
         if (!record || !record->comm_failed)
@@ -34,7 +33,7 @@ gsc_status gsc__require_ready(const gsc_scaler *scaler, const gsc_optimizer *opt
 
 gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc_status status)
 {
-    record->stage = GSC_STAGE_UNSCALED;
+    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
     record->comm_failed = true;
     scaler->pending.recorded = true;
     return status;
@@ -62,12 +61,11 @@ static void note_agreement(gsc_scaler *scaler, gsc__record *record, const gsc__a
     scaler->pending.overflow |= agreement->found_inf;
 }
 
-gsc_status gsc__check_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc__check_request *request,
-                                gsc__record **out)
+gsc_status gsc__check_gradients(gsc_scaler *scaler, gsc__record *record, const gsc__check_request *request)
 {
     const gsc__collect_rules rules = {
         .api = request->api, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = request->want_norm};
-    gsc_status status = gsc__collect(scaler, optimizer, &rules);
+    gsc_status status = gsc__collect(scaler, record, &rules);
     gsc__env_enter(scaler);
     gsc__check_result result = {0};
     if (status == GSC_OK)
@@ -77,18 +75,17 @@ gsc_status gsc__check_gradients(gsc_scaler *scaler, const gsc_optimizer *optimiz
                                 .failed = status != GSC_OK};
     bool has_grads = agreement.checked;
     gsc_status ranks_status = gsc__ranks_agree(scaler, &agreement);
-    gsc__record *record = *out = gsc__record_find(scaler, optimizer);
     if (status != GSC_OK) {
-        if (record) /* else there was no memory for one */
-            record->comm_failed = ranks_status != GSC_OK;
+        record->comm_failed = ranks_status != GSC_OK;
         return status;
     }
     record->has_grads = has_grads;
     record->max_abs = result.max_abs;
+    record->scale = (double)scaler->scale;
     if (ranks_status != GSC_OK)
         return gsc__ranks_failed(scaler, record, ranks_status);
     if (request->unscales)
-        record->stage = GSC_STAGE_UNSCALED;
+        gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
     note_agreement(scaler, record, &agreement);
     if (agreement.found_inf)
         gsc__report_overflow(scaler, record, request->unscales ? 1.0 : gsc__inverse_scale(scaler),
@@ -96,30 +93,40 @@ gsc_status gsc__check_gradients(gsc_scaler *scaler, const gsc_optimizer *optimiz
     return GSC_OK;
 }
 
-gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+gsc_status gsc__unscale(gsc_scaler *scaler, const gsc__user *user, gsc__record *record)
 {
-    const gsc__check_request request = {.api = "gsc_scaler_unscale", .unscales = true};
-    GSC_TRY(gsc__check_call(scaler, optimizer, request.api));
     if (!scaler->options.enabled)
         return GSC_OK;
-    GSC_TRY(gsc__require_ready(scaler, optimizer, request.api));
+    const gsc__check_request request = {.api = user->api, .unscales = true};
+    GSC_TRY(gsc__require_ready(record, request.api));
+    gsc_status status = gsc__record_open(scaler, user, &record);
+    if (status == GSC_OK)
+        status = gsc__check_gradients(scaler, record, &request);
+    else
+        gsc__ranks_refuse(scaler);
+    return gsc__env_leave(scaler, status);
+}
+
+gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    const gsc__user user = {
+        .api = "gsc_scaler_unscale", .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
     gsc__record *record;
-    return gsc__env_leave(scaler, gsc__check_gradients(scaler, optimizer, &request, &record));
+    GSC_TRY(gsc__check_call(scaler, optimizer, user.api, &record));
+    return gsc__unscale(scaler, &user, record);
 }
 
 /* Takes the caller's word for what gsc__check_gradients finds out. */
-static gsc_status record_check(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
+static gsc_status record_check(gsc_scaler *scaler, gsc__record *record, bool found_inf)
 {
-    gsc__record *record;
-    gsc_status status = gsc__record_get(scaler, optimizer, &record);
-    gsc__agreement agreement = {.found_inf = found_inf, .checked = true, .failed = status != GSC_OK};
+    gsc__agreement agreement = {.found_inf = found_inf, .checked = true};
     gsc_status ranks_status = gsc__ranks_agree(scaler, &agreement);
-    GSC_TRY(status);
     record->has_grads = true;
     record->max_abs = 0.0;
+    record->scale = (double)scaler->scale;
     if (ranks_status != GSC_OK)
         return gsc__ranks_failed(scaler, record, ranks_status);
-    record->stage = GSC_STAGE_UNSCALED;
+    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
     note_agreement(scaler, record, &agreement);
     if (agreement.found_inf)
         gsc__report_overflow(scaler, record, 1.0, found_inf ? GSC_OVERFLOW_RECORDED : GSC_OVERFLOW_ELSEWHERE);
@@ -129,9 +136,17 @@ static gsc_status record_check(gsc_scaler *scaler, const gsc_optimizer *optimize
 gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer, bool found_inf)
 {
     const char *api = "gsc_scaler_record";
-    GSC_TRY(gsc__check_call(scaler, optimizer, api));
+    gsc__record *record;
+    GSC_TRY(gsc__check_known(scaler, optimizer, api, &record));
+    if (!record || record->use != GSC_USED_WITH_BUFFERS)
+        GSC_TRY(GSC_CHECK_RESERVED(optimizer, api, "optimizer"));
     if (!scaler->options.enabled)
         return GSC_OK;
-    GSC_TRY(gsc__require_ready(scaler, optimizer, api));
-    return gsc__env_leave(scaler, record_check(scaler, optimizer, found_inf));
+    GSC_TRY(gsc__require_ready(record, api));
+    gsc_status status = gsc__record_get(scaler, optimizer, &record);
+    if (status == GSC_OK)
+        status = record_check(scaler, record, found_inf);
+    else
+        gsc__ranks_refuse(scaler);
+    return gsc__env_leave(scaler, status);
 }

@@ -8,6 +8,7 @@
 /* What an update did. The observer is called later, when the scaler is in its new state. */
 typedef struct scale_change {
     bool backed_off, grew, at_min_scale;
+    double scale_before;
 } scale_change;
 
 static float scaled_by(float scale, double factor) { return (float)((double)scale * factor); }
@@ -67,11 +68,11 @@ static void after_clean(gsc_scaler *scaler, scale_change *change)
 static void emit_events(gsc_scaler *scaler, const scale_change *change, int64_t update)
 {
     if (change->backed_off)
-        gsc__emit(scaler, GSC_EVENT_BACKOFF, update, NULL);
+        gsc__emit(scaler, GSC_EVENT_BACKOFF, update, NULL, change->scale_before);
     if (change->at_min_scale)
-        gsc__emit(scaler, GSC_EVENT_AT_MIN_SCALE, update, NULL);
+        gsc__emit(scaler, GSC_EVENT_AT_MIN_SCALE, update, NULL, change->scale_before);
     if (change->grew)
-        gsc__emit(scaler, GSC_EVENT_GROWTH, update, NULL);
+        gsc__emit(scaler, GSC_EVENT_GROWTH, update, NULL, change->scale_before);
 }
 
 /* An infinity early in a network has become NaN where the gradients end. */
@@ -112,7 +113,7 @@ static gsc_status update(gsc_scaler *scaler)
         return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; %s",
                         GSC_WORDS("unscale, record, step or skip an optimizer first",
                                   "call unscale_, step or skip with an optimizer first"));
-    scale_change change = {false, false, false};
+    scale_change change = {.scale_before = (double)scaler->scale};
     bool counts = !scaler->pending.comm_failed;
     bool overflow = counts && scaler->pending.overflow;
     if (overflow)

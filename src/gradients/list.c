@@ -2,9 +2,11 @@
 /* list.c: collecting views, dropping the ones listed twice. */
 #include "gradients/list.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "base/try.h"
 #include "gradients/fast_view.h"
 #include "gradients/layout.h"
@@ -124,10 +126,27 @@ gsc_status gsc__list_add(gsc__list *list, const DLTensor *tensor, size_t index, 
     return add(list, tensor, index, rules);
 }
 
+/* The message ends in the source's own. */
+static gsc_status tensor_failed(const gsc__list_source *source, size_t index, const char *api, bool has_message)
+{
+    char reason[GSC_MESSAGE_SIZE], text[GSC_MESSAGE_SIZE];
+    snprintf(reason, sizeof reason, "%s", has_message ? gsc_last_error() : "it left no message (gsc_fail)");
+    const gsc__message_subject subject = {.api = api,
+                                          .what = "gradient",
+                                          .listed = true,
+                                          .index = index,
+                                          .name = source->name ? source->name(source->self, index) : NULL};
+    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's grad failed: %s",
+                    gsc__message_subject_text(&subject, text, sizeof text), reason);
+}
+
 gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules)
 {
+    uint64_t messages = gsc__message_count();
     for (size_t i = 0; i < n; i++) {
         const DLTensor *tensor = source->tensor(source->self, i);
+        if (tensor && tensor == source->failed)
+            return tensor_failed(source, i, rules->api, gsc__message_count() != messages);
         if (add(list, tensor, i, rules) == GSC_OK)
             continue;
         /* Fails again, now with the name in the message. */

@@ -64,6 +64,7 @@ typedef struct gsc__list_source {
     void *self;
     DLTensor *(*tensor)(void *self, size_t index);
     const char *(*name)(void *self, size_t index); /* may be NULL */
+    const DLTensor *failed; /* what tensor() returns when it fails, with a message; NULL: it does not fail */
 } gsc__list_source;
 gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules);
 

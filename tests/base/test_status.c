@@ -55,12 +55,23 @@ static void test_a_message_without_a_format_is_the_name(void **state)
     assert_string_equal(gsc_last_error(), "GSC_ERR_IO");
 }
 
+/* trial T11 */
+static void test_message_without_printf_rules(void **state)
+{
+    (void)state;
+    assert_int_equal(gsc_fail_message(GSC_ERR_IO, "50%s %n done"), GSC_ERR_IO);
+    assert_string_equal(gsc_last_error(), "50%s %n done");
+    assert_int_equal(gsc_fail_message(GSC_ERR_COMM, NULL), GSC_ERR_COMM);
+    assert_string_equal(gsc_last_error(), "GSC_ERR_COMM");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_and_names),
         cmocka_unit_test(test_the_list_has_each_once_with_a_meaning),
         cmocka_unit_test(test_a_message_without_a_format_is_the_name),
+        cmocka_unit_test(test_message_without_printf_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

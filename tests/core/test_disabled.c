@@ -62,8 +62,7 @@ static void test_step_calls_the_optimizer(void **state)
     assert_true(result.has_value);
     assert_exact(result.value, 42);
     assert_int_equal(result.outcome, GSC_STEPPED);
-    for (size_t i = 0; i < 8; i++)
-        assert_int_equal(result.reserved[i], 0);
+    assert_reserved_zero(result);
     assert_exact((double)r.param, -2);
     assert_exact((double)r.grad, 2);
     assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL)); /* as often as the caller likes */

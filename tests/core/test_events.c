@@ -31,8 +31,7 @@ static void assert_kinds(const rig *r, log_book *book, const char *kinds)
     for (size_t i = 0; i < book->count; i++) {
         seen[i] = "OBGM"[book->events[i].kind];
         assert_ptr_equal(book->events[i].scaler, r->scaler);
-        for (size_t j = 0; j < 8; j++)
-            assert_int_equal(book->events[i].reserved[j], 0);
+        assert_reserved_zero(book->events[i]);
         if (book->events[i].kind != GSC_EVENT_OVERFLOW)
             assert_null(book->events[i].optimizer);
         else
@@ -255,6 +254,24 @@ static void test_a_disabled_scaler_is_silent(void **state)
     rig_stop(&r);
 }
 
+/* trial T24 */
+static void test_scale_before(void **state)
+{
+    (void)state;
+    log_book book;
+    rig r;
+    start(&r, &book, options_of(8, 1));
+    rig_iterate(&r, INFINITY);
+    rig_iterate(&r, 8);
+    assert_int_equal(book.count, 3);
+    const double before[] = {8, 8, 4}, after[] = {8, 4, 8}; /* overflow, backoff, growth */
+    for (size_t i = 0; i < 3; i++) {
+        assert_exact(book.events[i].scale_before, before[i]);
+        assert_exact(book.events[i].scale, after[i]);
+    }
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_a_factor_without_effect),
         cmocka_unit_test(test_nothing_is_told_of_refused_calls_and_update_to),
         cmocka_unit_test(test_a_disabled_scaler_is_silent),
+        cmocka_unit_test(test_scale_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,7 @@ static void test_defaults(void **state)
     assert_null(options.observer_ctx);
     assert_int_equal(options.skip_window, 0);
     assert_false(options.hysteresis_until_growth);
-    for (size_t i = 0; i < sizeof options.reserved / sizeof *options.reserved; i++)
-        assert_int_equal(options.reserved[i], 0);
+    assert_reserved_zero(options);
 }
 
 /* case 11 */
@@ -332,20 +331,19 @@ static void test_reserved_and_comm(void **state)
 {
     (void)state;
     gsc_scaler_options options = gsc_scaler_options_default();
-    for (size_t i = 0; i < sizeof options.reserved / sizeof *options.reserved; i++) {
+    for (size_t i = 0; i < RESERVED_WORDS(options); i++) {
         options.reserved[i] = 1;
         assert_option_refused(&options, "reserved");
         options.reserved[i] = 0;
     }
     gsc_comm comm = {.allreduce_max = never_called};
-    for (size_t i = 0; i < sizeof comm.reserved / sizeof *comm.reserved; i++) {
+    options.comm = &comm;
+    for (size_t i = 0; i < RESERVED_WORDS(comm); i++) {
         comm.reserved[i] = UINT64_MAX;
-        options.comm = &comm;
         assert_option_refused(&options, "reserved");
         comm.reserved[i] = 0;
     }
     comm.allreduce_max = NULL;
-    options.comm = &comm;
     assert_option_refused(&options, "allreduce_max");
 }
 

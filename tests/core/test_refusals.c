@@ -339,6 +339,48 @@ static void test_values_of_a_sparse_gradient(void **state)
     rig_stop(&r);
 }
 
+/* The second gradient cannot be had. */
+static DLTensor *failing_grad(void *self, size_t index)
+{
+    fake_optimizer *fake = self;
+    if (index != 1)
+        return fake_grad(self, index);
+    if (fake->count == 2)
+        gsc_fail_message(GSC_ERR_IO, "100% of the shard is gone: %s");
+    return GSC_GRAD_FAILED;
+}
+
+/* trial T11 */
+static void test_gradient_that_cannot_be_had(void **state)
+{
+    (void)state;
+    float p[3] = {0}, g[3] = {8, 8, 8};
+    fake_optimizer fake;
+    fake_init(&fake);
+    fake_add(&fake, GSC_FLOAT32, p, g, 1, "first");
+    fake_add(&fake, GSC_FLOAT32, p + 1, g + 1, 1, "second");
+    gsc_scaler_options options = options_of(8, 1);
+    gsc_scaler *scaler = new_scaler(&options);
+    fake.base.grad = failing_grad;
+    assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_unscale(scaler, &fake.base), "gsc_scaler_unscale",
+                 "gradient 1 (\"second\")", "100% of the shard is gone: %s");
+    assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_step(scaler, &fake.base, NULL, NULL), "gsc_scaler_step", "is gone");
+    assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_clip_grad_norm(scaler, &fake.base, 1, 2, NULL), "is gone");
+    fake_add(&fake, GSC_FLOAT32, p + 2, g + 2, 1, "third");
+    assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_unscale(scaler, &fake.base), "\"second\"", "no message");
+    assert_int_equal(gsc_scaler_get_stage(scaler, &fake.base), GSC_STAGE_READY);
+    for (int i = 0; i < 3; i++)
+        assert_exact((double)g[i], 8);
+    fake.base.grad = fake_grad; /* and it goes on */
+    gsc_step_result result;
+    assert_ok(gsc_scaler_step(scaler, &fake.base, NULL, &result));
+    assert_int_equal(result.outcome, GSC_STEPPED);
+    for (int i = 0; i < 3; i++)
+        assert_exact((double)g[i], 1);
+    assert_ok(gsc_scaler_update(scaler));
+    gsc_scaler_destroy(scaler);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_absent_and_empty_are_passed_over),
         cmocka_unit_test(test_empty_gradients_do_not_count_as_checked),
         cmocka_unit_test(test_values_of_a_sparse_gradient),
+        cmocka_unit_test(test_gradient_that_cannot_be_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

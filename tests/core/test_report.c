@@ -13,7 +13,7 @@ static void assert_overflow(const gsc_overflow *overflow, size_t index, const ch
     assert_int_equal(overflow->inf_count, infs);
     assert_int_equal(overflow->nan_count, nans);
     assert_int_equal(overflow->first_index, first);
-    assert_int_equal(overflow->reserved[0] | overflow->reserved[1], 0);
+    assert_reserved_zero(*overflow);
 }
 
 static size_t overflows(const rig *r, gsc_overflow *out, size_t capacity)

@@ -21,8 +21,7 @@ static void test_a_clean_step(void **state)
     assert_exact(result.value, 0.125);
     assert_exact(result.grad_norm, (double)NAN); /* not asked for */
     assert_exact(result.max_abs, 1);
-    for (size_t i = 0; i < 8; i++)
-        assert_int_equal(result.reserved[i], 0);
+    assert_reserved_zero(result);
     assert_exact((double)r.grad, 1);
     assert_exact((double)r.param, -1);
     assert_int_equal(r.optimizer.steps, 1);
@@ -298,8 +297,7 @@ static void test_result_is_of_the_last_step(void **state)
     assert_int_equal(result.outcome, GSC_STEPPED);
     assert_exact(result.value, 3);
     assert_exact(result.max_abs, 2);
-    for (size_t i = 0; i < 8; i++)
-        assert_int_equal(result.reserved[i], 0);
+    assert_reserved_zero(result);
     assert_ok(gsc_scaler_update(r.scaler));
     assert_ok(gsc_scaler_result(r.scaler, &r.optimizer.base, &result)); /* also after update */
     assert_int_equal(result.outcome, GSC_STEPPED);
@@ -377,6 +375,38 @@ static void test_followers_of_the_step(void **state)
     rig_stop(&r);
 }
 
+/* trial T24: a loss that was scaled with 8 is divided by 8, also where update has changed the scale since. */
+static void test_scale_that_the_gradients_carried(void **state)
+{
+    (void)state;
+    gsc_scaler_options options = options_of(8, 1);
+    for (int scaled = 0; scaled < 2; scaled++) {
+        rig r;
+        rig_start_with(&r, &options);
+        r.optimizer.base.step_scaled = scaled ? fake_step_scaled : NULL;
+        gsc_step_result result;
+        assert_int_equal(rig_iterate(&r, 8), GSC_STEPPED);
+        assert_exact(gsc_scaler_get_scale(r.scaler), 16);
+        assert_ok(gsc_scaler_result(r.scaler, &r.optimizer.base, &result));
+        assert_exact(result.scale, 8);
+        assert_int_equal(rig_iterate(&r, INFINITY), GSC_SKIPPED_OVERFLOW);
+        assert_exact(gsc_scaler_get_scale(r.scaler), 8);
+        assert_ok(gsc_scaler_result(r.scaler, &r.optimizer.base, &result));
+        assert_exact(result.scale, 16);
+        assert_ok(gsc_scaler_record(r.scaler, &r.optimizer.base, false));
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+        assert_exact(result.scale, 8);
+        rig_stop(&r);
+    }
+    options.enabled = false;
+    rig r;
+    rig_start_with(&r, &options);
+    gsc_step_result result;
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+    assert_exact(result.scale, 1);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_max_abs_of_each_dtype),
         cmocka_unit_test(test_the_result_tells),
         cmocka_unit_test(test_followers_of_the_step),
+        cmocka_unit_test(test_scale_that_the_gradients_carried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,16 @@
 
 #include "gradscaler/status.h"
 
+/* The number of reserved words of a struct. */
+#define RESERVED_WORDS(object) (sizeof(object).reserved / sizeof *(object).reserved)
+
+/* An output struct's reserved words are zero. */
+#define assert_reserved_zero(object)                                                                                   \
+    do {                                                                                                               \
+        for (size_t word_ = 0; word_ < RESERVED_WORDS(object); word_++)                                                \
+            assert_true((object).reserved[word_] == 0);                                                                \
+    } while (0)
+
 /* The call succeeds. */
 #define assert_ok(call) asserts_status((call), GSC_OK, #call, __FILE__, __LINE__)
 
