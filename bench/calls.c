@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* calls.c: the cost of the calls themselves: one iteration with a loss and a gradient of one element each; the same with
- * very many optimizers of one element each. */
+/* calls.c: the cost of the calls themselves: one iteration with a loss and a gradient of one element each; the same
+ * with very many optimizers of one element each. */
 #include <stdlib.h>
 
 #include "data.h"

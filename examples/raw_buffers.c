@@ -3,7 +3,7 @@
  *
  * The loop fits Ohm's law, current = conductance * voltage + offset, to currents of some ten nanoamperes. Its gradients
  * are about 1e-8, which half precision rounds to zero: without scaling nothing is learned. */
-/* example_raw_buffers shows: page lucid 2 */
+/* example_raw_buffers shows: page lucid 2, trial T21, T22 */
 #include <math.h>
 
 #include <gradscaler/gradscaler.h>
@@ -43,19 +43,17 @@ static void backward(fit *f, const float *voltage, const float *current, float s
     f->offset_grad = to_half(d_offset);
 }
 
-static gsc_status sgd_step(void *ctx)
+static void sgd_step(fit *f)
 {
-    fit *f = ctx;
     f->conductance -= 0.3f * f->conductance_grad;
     f->offset -= 0.3f * f->offset_grad;
-    return GSC_OK;
 }
 
 /* Says which gradients an overflow hit; returns how many. */
-static size_t report_overflow(const gsc_scaler *scaler, const gsc_optimizer *optimizer)
+static size_t report_overflow(const gsc_scaler *scaler, const fit *f)
 {
     gsc_overflow hit[2];
-    size_t count = gsc_scaler_overflows(scaler, optimizer, hit, 2);
+    size_t count = gsc_scaler_overflows(scaler, (const gsc_optimizer *)f, hit, 2); /* the key of the step */
     for (size_t i = 0; i < count; i++)
         printf("  overflow in the gradient of '%s': %llu inf, %llu NaN\n", hit[i].name,
                (unsigned long long)hit[i].inf_count, (unsigned long long)hit[i].nan_count);
@@ -77,11 +75,9 @@ static double train(bool enabled)
     gsc_scaler *scaler;
     must(gsc_scaler_create(&options, &scaler));
 
-    /* The five lines of adoption: where the gradients are, and how to step. */
-    gsc_buffer grads[] = {{&f.conductance_grad, 1, GSC_FLOAT32, "conductance"},
-                          {&f.offset_grad, 1, GSC_FLOAT32, "offset"}};
-    gsc_optimizer *optimizer;
-    must(gsc_optimizer_from_buffers(grads, 2, sgd_step, &f, &optimizer));
+    /* Where the gradients are. &f will be the key: it tells this optimizer from others. */
+    const gsc_buffer grads[] = {{&f.conductance_grad, 1, GSC_FLOAT32, "conductance"},
+                                {&f.offset_grad, 1, GSC_FLOAT32, "offset"}};
 
     for (int step = 0; step < STEPS; step++) {
         bool broken = enabled && step == STEPS / 2;
@@ -90,21 +86,22 @@ static double train(bool enabled)
         float before = f.conductance;
 
         gsc_step_result result;
-        must(gsc_scaler_step(scaler, optimizer, NULL, &result));
-        must(gsc_scaler_update(scaler));
+        must(gsc_scaler_step_buffers(scaler, &f, grads, 2, NULL, &result)); /* unscales, checks, decides */
+        if (result.outcome != GSC_SKIPPED_OVERFLOW)
+            sgd_step(&f);
+        must(gsc_scaler_update(scaler)); /* adapts the scale */
 
         if (!broken)
             continue;
         printf("  step %d with a broken reading: %s, scale now %g\n", step,
                result.outcome == GSC_SKIPPED_OVERFLOW ? "skipped" : "stepped", gsc_scaler_get_scale(scaler));
         expect(result.outcome == GSC_SKIPPED_OVERFLOW && f.conductance == before, "the step is skipped");
-        expect(report_overflow(scaler, optimizer) == 1, "only one of the two gradients has overflowed");
+        expect(report_overflow(scaler, &f) == 1, "only one of the two gradients has overflowed");
     }
 
     printf("  conductance %.3e S (true: %.3e), offset %.3e A (true: %.3e)\n", (double)f.conductance,
            (double)true_conductance, (double)f.offset, (double)true_offset);
     gsc_scaler_destroy(scaler);
-    gsc_optimizer_free(optimizer);
     return fabs((double)(f.conductance / true_conductance) - 1);
 }
 

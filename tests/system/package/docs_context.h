@@ -12,7 +12,9 @@
 extern gsc_scaler *scaler;
 extern gsc_scaler_options options;
 extern gsc_scaler_state state;
-extern gsc_optimizer *optimizer, *generator, *discriminator;
+extern gsc_optimizer *optimizer, *second_optimizer;
+extern void *generator, *critic;
+extern gsc_buffer gradients[2], critic_gradients[2];
 extern gsc_step_result result;
 extern DLTensor loss;
 extern void *world;

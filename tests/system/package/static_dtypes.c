@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* static_dtypes.c: static objects initialised with the macros of dtype.h, in C and in C++. */
+/* package_install shows: trial T30 */
 #include <gradscaler/gradscaler.h>
 
 static const DLDataType initialised[] = {GSC_FLOAT32_INIT, GSC_FLOAT64_INIT, GSC_BFLOAT16_INIT, GSC_FLOAT16_INIT};
