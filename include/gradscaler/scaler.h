@@ -127,7 +127,7 @@ GSC_API gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *op
 typedef enum gsc_outcome {
     GSC_STEPPED = 0,
     GSC_SKIPPED_OVERFLOW = 1,
-    GSC_NO_GRADS = 2, /* the step was called, without a gradient */
+    GSC_NO_GRADS = 2, /* the step was called, without a gradient on any rank */
     GSC_PENDING = 3   /* a device knows; gsc_scaler_result waits for it */
 } gsc_outcome;
 

@@ -7,7 +7,7 @@ gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_no
     gsc__env_enter(scaler);
     gsc_status status = gsc__ranks_norm(scaler, 1.0, p, NULL, norm);
     if (status != GSC_OK)
-        return record ? gsc__ranks_failed(scaler, record, status) : status;
+        return record ? gsc__ranks_failed(scaler, record, GSC_COMM_COLLECTIVE_FAILED, status) : status;
     double coefficient = gsc__clip_coefficient(max_norm, *norm);
     if (coefficient < 1.0)
         gsc__sweep_multiply(&scaler->list, coefficient);
@@ -56,10 +56,8 @@ static gsc_status clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc__
     bool is_ready = scaler->options.enabled && !unscaled;
     if (is_ready)
         GSC_TRY(gsc__require_ready(record, api));
-    if (unscaled && record->comm_failed)
-        return gsc_fail(GSC_ERR_COMM,
-                        "%s: the ranks could not agree on these gradients; call " GSC_WORDS_UPDATE_TO " on every rank",
-                        api);
+    if (unscaled && record->comm_failure != GSC_COMM_FINE)
+        return gsc__refuse_comm(record, api);
     const gsc__user user = {.api = api, .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
     gsc_status status = gsc__record_open(scaler, &user, &record);
     if (status == GSC_OK)

@@ -30,6 +30,15 @@ typedef enum gsc__record_use {
     GSC_USED_WITH_BUFFERS  /* it stands for arrays that come with each call, and is never read */
 } gsc__record_use;
 
+/* Why the ranks cannot go on with an optimizer's gradients. */
+typedef enum gsc__comm_failure {
+    GSC_COMM_FINE,
+    GSC_COMM_REFUSED_HERE,      /* this rank refused a gradient */
+    GSC_COMM_REFUSED_ELSEWHERE, /* another one did */
+    GSC_COMM_SCALES_DIFFER,
+    GSC_COMM_COLLECTIVE_FAILED
+} gsc__comm_failure;
+
 /* What a scaler knows about one optimizer. */
 typedef struct gsc__record {
     const void *key; /* the optimizer's address, or the caller's key for arrays */
@@ -39,12 +48,13 @@ typedef struct gsc__record {
     gsc_stage stage;                /* set by gsc__record_set_stage */
     struct gsc__record *previous_unscaled, *next_unscaled; /* the other UNSCALED ones */
     size_t grad_count;                                     /* what the optimizer's grad_count last returned */
-    bool has_grads;                                        /* the last check saw a gradient */
+    bool has_grads;                                        /* the last check saw a gradient, on this rank */
+    bool checked;                                          /* on any rank */
     bool found_inf;                                        /* the last check found an overflow: step will skip */
-    bool overflowed;  /* a check since the last update found one: what gsc_scaler_found_inf returns */
-    bool comm_failed; /* as pending.comm_failed, for this optimizer: step will skip */
-    double max_abs;   /* that the last check saw */
-    double scale;     /* that the gradients carried then */
+    bool overflowed;                /* a check since the last update found one: what gsc_scaler_found_inf returns */
+    gsc__comm_failure comm_failure; /* since the last update; unless fine, step will skip */
+    double max_abs;                 /* that the last check saw */
+    double scale;                   /* that the gradients carried then */
     bool has_result;
     gsc_step_result result;
     gsc__report report;
@@ -171,6 +181,7 @@ gsc_status gsc__collect(gsc_scaler *scaler, gsc__record *record, const gsc__coll
 /* ranks.c: the collectives. Afterwards the library's environment is entered. */
 typedef struct gsc__agreement {
     bool found_inf, checked, failed;
+    gsc__comm_failure failure; /* why gsc__ranks_agree fails */
 } gsc__agreement;
 /* The one collective of a check: what this rank saw becomes what any rank saw. An error means that the ranks cannot go
  * on together; its message says why, unless this rank itself has failed and left a message. */
@@ -186,9 +197,10 @@ void gsc__ranks_norm_refused(gsc_scaler *scaler, double p);
 double gsc__inverse_scale(const gsc_scaler *scaler);
 /* record NULL: not known, so READY. */
 gsc_status gsc__require_ready(const gsc__record *record, const char *api);
-/* A collective for this optimizer's gradients, or for their norm, failed on some rank: step will skip. Returns status.
- */
-gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc_status status);
+/* The ranks cannot go on with this optimizer's gradients: step will skip. Returns status. */
+gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status);
+/* Fails with the reason for record->comm_failure, which is not fine. */
+gsc_status gsc__refuse_comm(const gsc__record *record, const char *api);
 typedef struct gsc__check_request {
     const char *api;
     bool unscales;        /* in place; else the gradients are only read */

@@ -40,18 +40,23 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
                            [MINUS_SCALE] = -scaler->scale};
     int failure = reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, values, COUNT);
     if (agreement->failed) {
+        agreement->failure = GSC_COMM_REFUSED_HERE;
         scaler->pending.comm_failed = true;
         return GSC_ERR_COMM; /* this rank's own message stays: it names the cause */
     }
-    if (failure != 0)
+    if (failure != 0) {
+        agreement->failure = GSC_COMM_COLLECTIVE_FAILED;
         return collective_failed(failure);
+    }
     if (values[FAILED] > 0.0f) {
+        agreement->failure = GSC_COMM_REFUSED_ELSEWHERE;
         scaler->pending.comm_failed = true;
         return gsc_fail(GSC_ERR_COMM,
                         "another rank refused its gradients; see its message, then call " GSC_WORDS_UPDATE_TO
                         " on every rank");
     }
     if (values[SCALE] != -values[MINUS_SCALE]) {
+        agreement->failure = GSC_COMM_SCALES_DIFFER;
         scaler->pending.comm_failed = true;
         return gsc_fail(
             GSC_ERR_COMM,

@@ -28,7 +28,8 @@ static void begin_iteration(const gsc__records *records, gsc__record *record)
 {
     record->iteration = records->iteration;
     record->stage = GSC_STAGE_READY;
-    record->found_inf = record->overflowed = record->comm_failed = false;
+    record->found_inf = record->overflowed = false;
+    record->comm_failure = GSC_COMM_FINE;
     record->previous_unscaled = record->next_unscaled = NULL;
 }
 

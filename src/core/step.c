@@ -75,7 +75,7 @@ static void finish(step_attempt *attempt, gsc_outcome outcome)
     attempt->scaler->stats.skipped_steps += outcome == GSC_SKIPPED_OVERFLOW;
 }
 
-static bool must_skip(const gsc__record *record) { return record->found_inf || record->comm_failed; }
+static bool must_skip(const gsc__record *record) { return record->found_inf || record->comm_failure != GSC_COMM_FINE; }
 
 static gsc_status skip_overflow(step_attempt *attempt)
 {
@@ -83,6 +83,14 @@ static gsc_status skip_overflow(step_attempt *attempt)
     if (attempt->clips)
         attempt->result.grad_norm = isnan(attempt->record->max_abs) ? (double)NAN : (double)INFINITY;
     finish(attempt, GSC_SKIPPED_OVERFLOW);
+    return GSC_OK;
+}
+
+/* The outcome is the same on every rank, so that what follows it stays the same, too. */
+static gsc_status step_plain(step_attempt *attempt)
+{
+    GSC_TRY(call_step(attempt, NULL));
+    finish(attempt, attempt->record->checked ? GSC_STEPPED : GSC_NO_GRADS);
     return GSC_OK;
 }
 
@@ -99,9 +107,7 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
         GSC_TRY(collected ? gsc__clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
                           : gsc__clip_unscaled(scaler, attempt->record, max_norm, attempt->p, attempt->api, norm));
     }
-    GSC_TRY(call_step(attempt, NULL));
-    finish(attempt, attempt->record->has_grads ? GSC_STEPPED : GSC_NO_GRADS);
-    return GSC_OK;
+    return step_plain(attempt);
 }
 
 static gsc_status step_ready(step_attempt *attempt)
@@ -133,14 +139,12 @@ static gsc_status step_fused(step_attempt *attempt)
         double *norm = &attempt->result.grad_norm;
         gsc_status status = gsc__ranks_norm(scaler, r, p, same_pass ? &sums : NULL, norm);
         if (status != GSC_OK)
-            return gsc__ranks_failed(scaler, attempt->record, status);
+            return gsc__ranks_failed(scaler, attempt->record, GSC_COMM_COLLECTIVE_FAILED, status);
         coefficient = gsc__clip_coefficient(attempt->args->clip_norm, *norm);
     }
     if (!attempt->record->has_grads) {
         gsc__record_set_stage(scaler, attempt->record, GSC_STAGE_UNSCALED);
-        GSC_TRY(call_step(attempt, NULL));
-        finish(attempt, GSC_NO_GRADS);
-        return GSC_OK;
+        return step_plain(attempt);
     }
     const gsc_grad_scaling scaling = {.multiplier = gsc__fpenv_pin(r * coefficient)};
     GSC_TRY(call_step(attempt, &scaling));

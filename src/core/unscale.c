@@ -8,18 +8,26 @@ double gsc__inverse_scale(const gsc_scaler *scaler)
     return gsc__fpenv_pin(1.0 / gsc__fpenv_pin((double)scaler->scale));
 }
 
+gsc_status gsc__refuse_comm(const gsc__record *record, const char *api)
+{
+    static const char *const reasons[] = {
+        [GSC_COMM_REFUSED_HERE] = "this rank refused this optimizer's gradients, and the others know",
+        [GSC_COMM_REFUSED_ELSEWHERE] = "another rank refused its gradients of this optimizer; see its message",
+        [GSC_COMM_SCALES_DIFFER] = "the ranks' scales differed at this optimizer's gradients",
+        [GSC_COMM_COLLECTIVE_FAILED] = "a collective for this optimizer's gradients failed",
+    };
+    return gsc_fail(GSC_ERR_COMM, "%s: %s; call " GSC_WORDS_UPDATE_TO " with one value on every rank", api,
+                    reasons[record->comm_failure]);
+}
+
 gsc_status gsc__require_ready(const gsc__record *record, const char *api)
 {
     switch (record ? record->stage : GSC_STAGE_READY) {
     case GSC_STAGE_READY:
-        if (!record || !record->comm_failed)
+        if (!record || record->comm_failure == GSC_COMM_FINE)
             return GSC_OK;
-        /* The other ranks know of the refusal and will enter no collective for this optimizer. */
-        return gsc_fail(
-            GSC_ERR_COMM,
-            "%s: this rank refused this optimizer's gradients, and the others know; call " GSC_WORDS_UPDATE_TO
-            " on every rank",
-            api);
+        /* The other ranks know, too, and will enter no collective for this optimizer. */
+        return gsc__refuse_comm(record, api);
     case GSC_STAGE_UNSCALED:
         return gsc_fail(GSC_ERR_STATE,
                         "%s: this optimizer's gradients are already unscaled since the last update; unscale once per "
@@ -31,10 +39,10 @@ gsc_status gsc__require_ready(const gsc__record *record, const char *api)
                     "%s: this optimizer has already stepped since the last update; call " GSC_WORDS_UPDATE, api);
 }
 
-gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc_status status)
+gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status)
 {
     gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
-    record->comm_failed = true;
+    record->comm_failure = failure;
     scaler->pending.recorded = true;
     return status;
 }
@@ -56,6 +64,7 @@ static void note_agreement(gsc_scaler *scaler, gsc__record *record, const gsc__a
 {
     record->found_inf = agreement->found_inf;
     record->overflowed |= agreement->found_inf;
+    record->checked = agreement->checked;
     scaler->pending.recorded = true;
     scaler->pending.checked |= agreement->checked;
     scaler->pending.overflow |= agreement->found_inf;
@@ -76,14 +85,14 @@ gsc_status gsc__check_gradients(gsc_scaler *scaler, gsc__record *record, const g
     bool has_grads = agreement.checked;
     gsc_status ranks_status = gsc__ranks_agree(scaler, &agreement);
     if (status != GSC_OK) {
-        record->comm_failed = ranks_status != GSC_OK;
+        record->comm_failure = agreement.failure;
         return status;
     }
     record->has_grads = has_grads;
     record->max_abs = result.max_abs;
     record->scale = (double)scaler->scale;
     if (ranks_status != GSC_OK)
-        return gsc__ranks_failed(scaler, record, ranks_status);
+        return gsc__ranks_failed(scaler, record, agreement.failure, ranks_status);
     if (request->unscales)
         gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
     note_agreement(scaler, record, &agreement);
@@ -125,7 +134,7 @@ static gsc_status record_check(gsc_scaler *scaler, gsc__record *record, bool fou
     record->max_abs = 0.0;
     record->scale = (double)scaler->scale;
     if (ranks_status != GSC_OK)
-        return gsc__ranks_failed(scaler, record, ranks_status);
+        return gsc__ranks_failed(scaler, record, agreement.failure, ranks_status);
     gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
     note_agreement(scaler, record, &agreement);
     if (agreement.found_inf)

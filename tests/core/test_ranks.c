@@ -13,7 +13,7 @@ typedef struct seen {
     gsc_stage stage;
     bool found_inf;
     double scale_before_update, scale, grad, param;
-    int64_t tracker, skipped, updates;
+    int64_t tracker, skipped, updates, stepped; /* of the statistics */
     int steps, collectives_after_step, collectives;
     size_t overflows;
     char message[200];
@@ -80,6 +80,7 @@ static void one_iteration(fake_rank *rank)
     gsc_scaler_stats stats;
     gsc_scaler_get_stats(r.scaler, &stats);
     s->skipped = stats.skipped_steps;
+    s->stepped = stats.steps;
     s->updates = stats.updates;
     s->param = (double)r.param;
     s->steps = r.optimizer.steps + r.optimizer.scaled_steps;
@@ -174,6 +175,34 @@ static void test_a_rank_without_gradients_takes_part(void **state)
             assert_int_equal(seens[i].outcome, GSC_SKIPPED_OVERFLOW);
             assert_int_equal(seens[i].steps, 0);
             assert_exact(seens[i].scale, 4);
+        }
+    }
+}
+
+/* A scheduler that follows the outcome stays the same on every rank. */
+/* rule 7.2, 7.8, trial T7 */
+static void test_one_outcome_on_every_rank(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 6; way++) {
+        plan_afresh();
+        for (int i = 0; i < 3; i++) {
+            plans[i].fused = way % 2 != 0;
+            plans[i].unscale_first = way / 2 == 1;
+            plans[i].absent = i != 1;
+        }
+        run_with(3, one_iteration);
+        for (int i = 0; i < 3; i++) {
+            assert_ok(seens[i].step);
+            assert_int_equal(seens[i].outcome, GSC_STEPPED);
+            assert_int_equal(seens[i].steps, 1);
+            assert_int_equal(seens[i].stepped, 1);
+        }
+        plans[1].absent = true;
+        run_with(3, one_iteration);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(seens[i].outcome, GSC_NO_GRADS);
+            assert_int_equal(seens[i].stepped, 0);
         }
     }
 }
@@ -448,6 +477,7 @@ static void test_a_rank_that_refused_does_not_wait_alone(void **state)
     assert_fails(GSC_ERR_VALUE, gsc_scaler_unscale(r.scaler, optimizer));
     r.optimizer.params[0].grad.dtype = GSC_FLOAT32;
     assert_fails(GSC_ERR_COMM, gsc_scaler_unscale(r.scaler, optimizer));
+    assert_message("this rank refused this optimizer's gradients");
     assert_message("gsc_scaler_update_to");
     assert_fails(GSC_ERR_COMM, gsc_scaler_step(r.scaler, optimizer, NULL, NULL));
     assert_fails(GSC_ERR_COMM, gsc_scaler_record(r.scaler, optimizer, false));
@@ -462,12 +492,66 @@ static void test_a_rank_that_refused_does_not_wait_alone(void **state)
     rig_stop(&r);
 }
 
+static int refused_elsewhere(void *self, DLTensor *values, void *stream)
+{
+    (void)self, (void)stream;
+    ((float *)values->data)[2] = 1; /* "failed", of another rank */
+    return 0;
+}
+
+static int another_scale(void *self, DLTensor *values, void *stream)
+{
+    (void)self, (void)stream;
+    ((float *)values->data)[3] = 16;
+    return 0;
+}
+
+static int fails(void *self, DLTensor *values, void *stream)
+{
+    (void)self, (void)values, (void)stream;
+    return 7;
+}
+
+/* Later calls of the iteration give the reason that the first one had. */
+/* rule 12.4, trial T12 */
+static void test_the_reason_stays(void **state)
+{
+    (void)state;
+    static const struct {
+        int (*allreduce_max)(void *self, DLTensor *values, void *stream);
+        const char *first, *later;
+    } cases[] = {
+        {refused_elsewhere, "another rank refused its gradients", "another rank refused its gradients"},
+        {another_scale, "the ranks' scales differ", "the ranks' scales differ"},
+        {fails, "a collective of comm failed and returned 7", "a collective for this optimizer's gradients failed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gsc_comm comm = {.allreduce_max = cases[i].allreduce_max};
+        gsc_scaler_options options = options_of(8, 2);
+        options.comm = &comm;
+        rig r;
+        rig_start_with(&r, &options);
+        const gsc_optimizer *optimizer = &r.optimizer.base;
+        assert_fails(GSC_ERR_COMM, gsc_scaler_step(r.scaler, optimizer, NULL, NULL), cases[i].first);
+        assert_fails(GSC_ERR_COMM, gsc_scaler_clip_grad_norm(r.scaler, optimizer, 1, 2, NULL), cases[i].later);
+        assert_ok(gsc_scaler_rearm(r.scaler, optimizer));
+        assert_fails(GSC_ERR_COMM, gsc_scaler_step(r.scaler, optimizer, NULL, NULL), cases[i].later,
+                     "gsc_scaler_update_to");
+        assert_fails(GSC_ERR_COMM, gsc_scaler_unscale(r.scaler, optimizer), cases[i].later);
+        assert_fails(GSC_ERR_COMM, gsc_scaler_record(r.scaler, optimizer, false), cases[i].later);
+        assert_ok(gsc_scaler_update_to(r.scaler, 8));
+        assert_fails(GSC_ERR_COMM, gsc_scaler_step(r.scaler, optimizer, NULL, NULL), cases[i].first);
+        rig_stop(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_clean),
         cmocka_unit_test(test_an_overflow_on_one_rank_skips_on_all),
         cmocka_unit_test(test_a_rank_without_gradients_takes_part),
+        cmocka_unit_test(test_one_outcome_on_every_rank),
         cmocka_unit_test(test_no_rank_has_gradients),
         cmocka_unit_test(test_a_rank_that_refuses),
         cmocka_unit_test(test_unequal_scales),
@@ -479,6 +563,7 @@ int main(void)
         cmocka_unit_test(test_calls_out_of_order_enter_no_collective),
         cmocka_unit_test(test_a_refusal_keeps_its_message_when_the_collective_fails_too),
         cmocka_unit_test(test_a_rank_that_refused_does_not_wait_alone),
+        cmocka_unit_test(test_the_reason_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
