@@ -54,7 +54,7 @@ INLINE size_t scan_eights_f16(uint16_t *x, size_t n, float factor, bool store, i
     for (size_t i = 0; i < whole; i += EIGHT) {
         __m128i *eight = (__m128i *)(void *)(x + i);
         if (n >= LONG_RUN / sizeof *x && i % (LINE / sizeof *x) == 0)
-            prefetch((uintptr_t)eight + PREFETCH_AHEAD, LINE);
+            prefetch_ahead(eight);
         __m256 y = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(eight)), factors);
         __m128i rounded = _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
         if (store)

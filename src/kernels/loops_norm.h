@@ -16,16 +16,13 @@
 enum { LANES = 16 /* independent partial sums, whatever the vector width */ };
 _Static_assert(CHUNK % LANES == 0, "every chunk has to begin with lane 0");
 
-/* |y| of one element of any kind but float16. Only float64 is ever prescaled: in double the squares of the other kinds
+/* |y| of one float32 or float64 element. Only float64 is ever prescaled: in double the squares of the other kinds
  * neither over- nor underflow. */
 INLINE double magnitude_at(gsc__kind kind, const void *x, size_t i, double factor, double prescale)
 {
     if (kind == GSC_F64)
         return fabs(((const double *)x)[i] * factor) * prescale;
-    if (kind == GSC_F32)
-        return (double)fabsf(((const float *)x)[i] * (float)factor);
-    uint32_t y = product_bf16((uint32_t)((const uint16_t *)x)[i] << 16, (float)factor);
-    return (double)gsc__bits_float(y & 0x7fff0000u);
+    return (double)fabsf(((const float *)x)[i] * (float)factor);
 }
 
 INLINE double power(int p, double magnitude) { return p == 1 ? magnitude : magnitude * magnitude; }
@@ -47,14 +44,40 @@ INLINE void add_powers(gsc__kind kind, int p, const void *x, size_t n, double fa
     }
 }
 
-/* The same for float16; n is at most CHUNK. */
-INLINE void add_powers_f16(int p, const uint16_t *x, size_t n, float factor, double lanes[LANES])
+/* wide = |y| of at most CHUNK bfloat16 elements. Returns the bits of the largest. */
+INLINE int64_t widen_magnitudes_bf16(const uint16_t *x, float *wide, size_t n, float factor)
 {
-    uint16_t rounded[CHUNK];
+    int32_t max = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t y = product_bf16((uint32_t)x[i] << 16, factor) & 0x7fff0000u;
+        wide[i] = gsc__bits_float(y);
+        max = (int32_t)y > max ? (int32_t)y : max;
+    }
+    return max >> 16;
+}
+
+/* The same of float16 elements. */
+INLINE int64_t widen_magnitudes_f16(const uint16_t *x, float *wide, size_t n, float factor)
+{
+    uint16_t y[CHUNK];
+    int16_t max = 0;
+    products_f16(x, y, n, factor);
+    for (size_t i = 0; i < n; i++) {
+        y[i] &= INT16_MAX;
+        max = (int16_t)y[i] > max ? (int16_t)y[i] : max;
+    }
+    gsc__widen_f16(F16C, y, wide, n);
+    return max;
+}
+
+/* Adds |y|^p of at most CHUNK elements of a 16-bit kind. Returns the bits of the largest |y|. */
+INLINE int64_t max_and_powers_half(gsc__kind kind, int p, const void *x, size_t n, float factor, double lanes[LANES])
+{
     float wide[CHUNK];
-    products_f16(x, rounded, n, factor);
-    gsc__widen_f16(F16C, rounded, wide, n);
+    int64_t max =
+        kind == GSC_BF16 ? widen_magnitudes_bf16(x, wide, n, factor) : widen_magnitudes_f16(x, wide, n, factor);
     add_powers(GSC_F32, p, wide, n, 1.0, 1.0, lanes);
+    return max;
 }
 
 /* Returns the sum of (|y| * prescale)^p over a run. *max_bits becomes the bits of the largest |y|, not prescaled. The
@@ -69,10 +92,9 @@ INLINE double max_and_powers(gsc__kind kind, int p, const gsc__run *run, double 
     for (size_t first = 0; first < run->count; first += CHUNK) {
         gsc__run piece = {(char *)run->data + first * size, run->count - first < CHUNK ? run->count - first : CHUNK};
         prefetch((uintptr_t)piece.data + PREFETCH_AHEAD, piece.count * size);
-        if (kind == GSC_F16) {
-            int64_t piece_max = (int64_t)scan_f16(&piece, 1, (float)factor, false);
+        if (kind == GSC_BF16 || kind == GSC_F16) {
+            int64_t piece_max = max_and_powers_half(kind, p, piece.data, piece.count, (float)factor, lanes);
             max.rest = piece_max > max.rest ? piece_max : max.rest;
-            add_powers_f16(p, piece.data, piece.count, (float)factor, lanes);
         } else {
             scan_run(kind, SCAN_READ, &piece, factor, &max);
             add_powers(kind, p, piece.data, piece.count, factor, prescale, lanes);

@@ -51,7 +51,7 @@ INLINE uint32_t product_bf16(uint32_t upper, float factor)
 INLINE vector_u32 products_bf16(vector_u32 upper, float factor)
 {
     vector_u32 bits = (vector_u32)((vector_f32)upper * factor);
-    return bits + 0x7fffu + ((bits >> 16) & 1u);
+    return add_bit16(bits + 0x7fffu, bits);
 }
 
 /* Of a vector of any kind but float16. */
@@ -120,28 +120,24 @@ INLINE void scan_element(gsc__kind kind, scan_mode mode, void *x, double factor,
     *max = magnitude > *max ? magnitude : *max;
 }
 
-INLINE void scan_step(gsc__kind kind, scan_mode mode, char *x, double factor, maxima *max)
+/* VECTORS vectors. A step of a long run asks for each of its cache lines right before the work on the line. */
+INLINE void scan_step(gsc__kind kind, scan_mode mode, char *x, double factor, bool is_long, maxima *max)
 {
-    for (size_t v = 0; v < VECTORS; v++)
+    for (size_t v = 0; v < VECTORS; v++) {
+        if (is_long && v * GSC_VECTOR % LINE == 0)
+            prefetch_ahead(x + v * GSC_VECTOR);
         scan_vector(kind, mode, x + v * GSC_VECTOR, factor, max, v);
+    }
 }
-
-/* Bytes that are prefetched at a time: many where memory is the limit, few where there is arithmetic meanwhile. */
-INLINE size_t burst_size(gsc__kind kind, scan_mode mode) { return kind == GSC_BF16 && mode != SCAN_RAW ? 256 : 8192; }
 
 INLINE void scan_run(gsc__kind kind, scan_mode mode, const gsc__run *run, double factor, maxima *max)
 {
     char *x = run->data;
-    const size_t step = (size_t)VECTORS * GSC_VECTOR, burst = burst_size(kind, mode), size = gsc__kind_size(kind);
+    const size_t step = (size_t)VECTORS * GSC_VECTOR, size = gsc__kind_size(kind);
     const size_t bytes = run->count * size, whole_steps = bytes - bytes % step, whole = bytes - bytes % GSC_VECTOR;
     size_t i = 0;
-    for (size_t bursts = bytes >= LONG_RUN ? bytes - bytes % burst : 0; i < bursts; i += burst) {
-        prefetch((uintptr_t)(x + i) + PREFETCH_AHEAD, burst);
-        for (size_t j = i; j < i + burst; j += step)
-            scan_step(kind, mode, x + j, factor, max);
-    }
     for (; i < whole_steps; i += step)
-        scan_step(kind, mode, x + i, factor, max);
+        scan_step(kind, mode, x + i, factor, bytes >= LONG_RUN, max);
     for (; i < whole; i += GSC_VECTOR)
         scan_vector(kind, mode, x + i, factor, max, 0);
     for (; i < bytes; i += size)
