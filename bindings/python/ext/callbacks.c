@@ -150,6 +150,12 @@ static int allreduce_sum(void *self, DLTensor *values, void *stream)
     return reduce(self, ((py_scaler *)self)->allreduce_sum, values, "d");
 }
 
+static int allreduce_max64(void *self, DLTensor *values, void *stream)
+{
+    (void)stream;
+    return reduce(self, ((py_scaler *)self)->allreduce_max64, values, "d");
+}
+
 static void observe(void *self, const gsc_event *event)
 {
     py_scaler *scaler = self;
@@ -170,6 +176,8 @@ void callbacks_fill_options(py_scaler *scaler, gsc_scaler_options *options, gsc_
     *comm = (gsc_comm){.self = scaler, .allreduce_max = allreduce_max};
     if (scaler->allreduce_sum)
         comm->allreduce_sum = allreduce_sum;
+    if (scaler->allreduce_max64)
+        comm->allreduce_max64 = allreduce_max64;
     if (scaler->allreduce_max)
         options->comm = comm;
     if (scaler->observer) {

@@ -25,8 +25,10 @@ int errors_add(PyObject *module)
     if (add_exception(module, &PyExc_CommError, "gradscaler.CommError",
                       "A collective failed, another rank failed, or the ranks disagree.") < 0)
         return -1;
-    return add_exception(module, &PyExc_DivergedError, "gradscaler.DivergedError",
-                         "max_consecutive_skips iterations in a row overflowed.");
+    return add_exception(
+        module, &PyExc_DivergedError, "gradscaler.DivergedError",
+        "Too many iterations overflowed: max_consecutive_skips in a row, or more than max_skip_share of the "
+        "last skip_window.");
 }
 
 PyObject *exception_for_status(gsc_status status)

@@ -14,8 +14,8 @@ struct call_frame; /* frame.h */
 
 typedef struct py_scaler {
     PyObject_HEAD gsc_scaler *core;
-    PyObject *handles;                                  /* a set: keeps alive the handles that the core knows */
-    PyObject *allreduce_max, *allreduce_sum, *observer; /* callables; NULL: none */
+    PyObject *handles; /* a set: keeps alive the handles that the core knows */
+    PyObject *allreduce_max, *allreduce_sum, *allreduce_max64, *observer; /* callables; NULL: none */
     busy busy;
     struct call_frame *frame; /* of the innermost call under way; NULL: none */
 } py_scaler;

@@ -42,17 +42,22 @@ int options_from_arguments(py_scaler *self, PyObject *args, PyObject *keywords, 
                             "min_scale",
                             "max_scale",
                             "hysteresis",
+                            "hysteresis_until_growth",
                             "max_consecutive_skips",
+                            "skip_window",
+                            "max_skip_share",
                             "allow_fp16_grads",
+                            "strict",
                             "allreduce_max",
                             "allreduce_sum",
+                            "allreduce_max64",
                             "observer",
                             NULL};
-    PyObject *init, *growth, *backoff, *interval, *enabled, *least, *greatest, *hysteresis, *skips, *fp16;
-    PyObject *max, *sum, *observer;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "$OOOOOOOOOOOOO:Scaler", names, &init, &growth, &backoff,
-                                     &interval, &enabled, &least, &greatest, &hysteresis, &skips, &fp16, &max, &sum,
-                                     &observer))
+    PyObject *init, *growth, *backoff, *interval, *enabled, *least, *greatest, *hysteresis, *until_growth, *skips;
+    PyObject *window, *share, *fp16, *strict, *max, *sum, *max64, *observer;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "$OOOOOOOOOOOOOOOOOO:Scaler", names, &init, &growth, &backoff,
+                                     &interval, &enabled, &least, &greatest, &hysteresis, &until_growth, &skips,
+                                     &window, &share, &fp16, &strict, &max, &sum, &max64, &observer))
         return -1;
     *options = gsc_scaler_options_default();
     if (number_to_double(init, "init_scale", &options->init_scale) < 0 ||
@@ -62,14 +67,19 @@ int options_from_arguments(py_scaler *self, PyObject *args, PyObject *keywords, 
         take_flag(enabled, &options->enabled) < 0 || take_limit(least, "min_scale", &options->min_scale) < 0 ||
         take_limit(greatest, "max_scale", &options->max_scale) < 0 ||
         number_to_int32(hysteresis, "hysteresis", &options->hysteresis) < 0 ||
+        take_flag(until_growth, &options->hysteresis_until_growth) < 0 ||
         number_to_int64(skips, "max_consecutive_skips", &options->max_consecutive_skips) < 0 ||
-        take_flag(fp16, &options->allow_fp16_grads) < 0 ||
+        number_to_int32(window, "skip_window", &options->skip_window) < 0 ||
+        number_to_double(share, "max_skip_share", &options->max_skip_share) < 0 ||
+        take_flag(fp16, &options->allow_fp16_grads) < 0 || take_flag(strict, &options->strict) < 0 ||
         take_callable(max, "allreduce_max", &self->allreduce_max) < 0 ||
         take_callable(sum, "allreduce_sum", &self->allreduce_sum) < 0 ||
+        take_callable(max64, "allreduce_max64", &self->allreduce_max64) < 0 ||
         take_callable(observer, "observer", &self->observer) < 0)
         return -1;
-    if (self->allreduce_sum && !self->allreduce_max) {
-        PyErr_SetString(PyExc_ValueError, "allreduce_sum is given without allreduce_max");
+    if ((self->allreduce_sum || self->allreduce_max64) && !self->allreduce_max) {
+        PyErr_Format(PyExc_ValueError, "%s is given without allreduce_max",
+                     self->allreduce_sum ? "allreduce_sum" : "allreduce_max64");
         return -1;
     }
     callbacks_fill_options(self, options, comm);

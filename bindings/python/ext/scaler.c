@@ -47,6 +47,7 @@ static int scaler_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->handles);
     Py_VISIT(self->allreduce_max);
     Py_VISIT(self->allreduce_sum);
+    Py_VISIT(self->allreduce_max64);
     Py_VISIT(self->observer);
     return 0;
 }
@@ -57,6 +58,7 @@ static int scaler_clear(PyObject *object)
     py_scaler *self = (py_scaler *)object;
     Py_CLEAR(self->allreduce_max);
     Py_CLEAR(self->allreduce_sum);
+    Py_CLEAR(self->allreduce_max64);
     Py_CLEAR(self->observer);
     return 0;
 }

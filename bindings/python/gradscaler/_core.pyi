@@ -29,10 +29,15 @@ class Scaler:
         min_scale: Optional[float],
         max_scale: Optional[float],
         hysteresis: int,
+        hysteresis_until_growth: bool,
         max_consecutive_skips: int,
+        skip_window: int,
+        max_skip_share: float,
         allow_fp16_grads: bool,
+        strict: bool,
         allreduce_max: Optional[Callable[[memoryview], object]],
         allreduce_sum: Optional[Callable[[memoryview], object]],
+        allreduce_max64: Optional[Callable[[memoryview], object]],
         observer: Optional[Callable[[int, float, int, Optional[Handle]], object]],
     ) -> None: ...
     # `with scaler:` makes it this thread's for several calls; it is refused inside itself, but for callbacks.

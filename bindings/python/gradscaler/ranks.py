@@ -16,8 +16,9 @@ class Comm(Protocol):
                 MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, values, op=MPI.MAX)
 
     An `allreduce_sum` of the same form (over float64 values) is optional: give one where each rank holds a shard of
-    the gradients, so that norms are those of the whole; leave it out where all ranks hold the same gradients. An
-    exception that a collective raises comes out of the scaler's call.
+    the gradients, so that norms are those of the whole; leave it out where all ranks hold the same gradients. With
+    float64 shards, give an `allreduce_max64` (over float64 values) too: it takes the norm with p = infinity, which
+    `allreduce_max` rounds to float32. An exception that a collective raises comes out of the scaler's call.
     """
 
     def allreduce_max(self, values: memoryview) -> object:

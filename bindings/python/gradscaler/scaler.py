@@ -21,6 +21,9 @@ _T = TypeVar("_T")
 
 _READY, _STEPPED = 0, 2
 
+_LATER_OPTIONS = {"hysteresis_until_growth": False, "skip_window": 0, "max_skip_share": 0.0, "strict": False}
+"""Those that a scaler pickled by version 0.1.0 lacks."""
+
 
 class Event(NamedTuple):
     """What `GradScaler(on_event=...)` is called with."""
@@ -71,15 +74,20 @@ class GradScaler:
         growth_factor: the scale is multiplied by it after `growth_interval` updates in a row without overflow; > 1.
         backoff_factor: the scale is multiplied by it after an iteration with an overflow; in (0, 1).
         growth_interval: see `growth_factor`; >= 1.
-        enabled: False makes the scaler a pass-through: `scale` returns its argument, `step` calls the optimizer, the
-            other methods do nothing.
+        enabled: False or None makes the scaler a pass-through: `scale` returns its argument, `step` calls the
+            optimizer, the other methods do nothing.
         min_scale: the scale never falls below it. Default, and the smallest allowed: 2**-126 (1/scale stays finite).
         max_scale: the scale does not grow if it would pass this limit. Default, and the largest allowed: float32's
             maximum. min_scale == init_scale == max_scale makes the scale static.
         hysteresis: the first `hysteresis` - 1 overflows skip their step but leave the scale; a clean update starts the
             count again (apex's rule).
+        hysteresis_until_growth: True: only `growth_interval` clean updates in a row start the count again.
         max_consecutive_skips: after so many iterations in a row with an overflow, `update` raises DivergedError, which
             names the gradients. 0: no limit.
+        skip_window: of the last so many iterations (2 to 4096; 0: off) ...
+        max_skip_share: ... at most this share, in (0, 1), may overflow: else `update` raises DivergedError.
+        strict: True also finds misuse that costs a hash table entry per gradient to find, such as a gradient in two
+            optimizers. So does GSC_STRICT=1 in the environment.
         allow_fp16_grads: False refuses float16 gradients. Keep parameters in float32: unscaled float16 gradients
             underflow.
         comm: the ranks that train together, see `gradscaler.Comm`.
@@ -115,8 +123,12 @@ class GradScaler:
         min_scale: float | None = None,
         max_scale: float | None = None,
         hysteresis: int = 1,
+        hysteresis_until_growth: bool = False,
         max_consecutive_skips: int = 0,
+        skip_window: int = 0,
+        max_skip_share: float = 0.0,
         allow_fp16_grads: bool = False,
+        strict: bool = False,
         comm: Comm | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
@@ -125,7 +137,7 @@ class GradScaler:
             raise TypeError(f"comm is a {type(comm).__name__}, it must have a method allreduce_max(values)")
         if on_event is not None and not callable(on_event):
             raise TypeError(f"on_event is a {type(on_event).__name__}, it must be callable")
-        self._enabled = checks.flag("enabled", enabled)
+        self._enabled = checks.flag("enabled", False if enabled is None else enabled)
         self._options: dict[str, Any] = {
             "init_scale": checks.real("init_scale", init_scale),
             "growth_factor": checks.real("growth_factor", growth_factor),
@@ -135,8 +147,12 @@ class GradScaler:
             "min_scale": None if min_scale is None else checks.real("min_scale", min_scale),
             "max_scale": None if max_scale is None else checks.real("max_scale", max_scale),
             "hysteresis": checks.integer("hysteresis", hysteresis, bits=32),
+            "hysteresis_until_growth": checks.flag("hysteresis_until_growth", hysteresis_until_growth),
             "max_consecutive_skips": checks.integer("max_consecutive_skips", max_consecutive_skips),
+            "skip_window": checks.integer("skip_window", skip_window, bits=32),
+            "max_skip_share": checks.real("max_skip_share", max_skip_share),
             "allow_fp16_grads": checks.flag("allow_fp16_grads", allow_fp16_grads),
+            "strict": checks.flag("strict", strict),
         }
         self._comm = comm
         self._on_event = on_event
@@ -146,8 +162,9 @@ class GradScaler:
         self._core = Scaler(
             allreduce_max=getattr(self._comm, "allreduce_max", None),
             allreduce_sum=getattr(self._comm, "allreduce_sum", None),
+            allreduce_max64=getattr(self._comm, "allreduce_max64", None),
             observer=None if self._on_event is None else self._observer(self._on_event),
-            **self._options,
+            **{**_LATER_OPTIONS, **self._options},
         )
         self._handles = Handles(self._core)
 
@@ -323,7 +340,8 @@ class GradScaler:
         Raises:
             RuntimeError: no optimizer was unscaled, recorded, stepped or skipped since the last update.
             ValueError, TypeError: a `new_scale` outside [min_scale, max_scale], or of another kind.
-            DivergedError: `max_consecutive_skips` iterations in a row have overflowed. The update was made.
+            DivergedError: `max_consecutive_skips` iterations in a row have overflowed, or more than `max_skip_share`
+                of the last `skip_window` ones. The update was made.
         """
         scale = None if new_scale is None else checks.real("new_scale", new_scale)
         with self._core:
@@ -459,10 +477,10 @@ class GradScaler:
 
         It has PyTorch's five entries: "scale", "growth_factor", "backoff_factor" (floats), "growth_interval" and
         "_growth_tracker" (ints; the latter counts clean updates since the last change). "min_scale", "max_scale",
-        "hysteresis", "hysteresis_tracker" and "consecutive_skips" are added only if they are not at their default and
-        matter: the last two if `hysteresis` > 1 and if `max_consecutive_skips` > 0.
+        "hysteresis", "hysteresis_tracker" and "consecutive_skips" are added where they are not at their default, the
+        last two thus after an overflow. The library writes the same entries as JSON.
         """
-        return state.to_dict(self._core.state(), self._options["max_consecutive_skips"] > 0)
+        return state.to_dict(self._core.state())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores a state: this class's, PyTorch's, or lucid's (whose entry is "growth_tracker"). All or nothing.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state dict: PyTorch's five entries, and further ones only if they are not at their default and matter. The
-library's JSON (include/gradscaler/state_json.h) does not know the scaler's options, and so has the last three whenever
-they are not at their default."""
+"""The state dict: PyTorch's five entries, and further ones only where they are not at their default; the same as in the
+library's JSON (include/gradscaler/state_json.h)."""
 
 from __future__ import annotations
 
@@ -16,9 +15,8 @@ _FLT_MIN = 2.0**-126
 _FLT_MAX = (2.0 - 2.0**-23) * 2.0**127
 
 
-def to_dict(fields: dict[str, float], has_limit: bool) -> dict[str, Any]:
-    """The dict of the core's fields; {} for the empty state, that of a disabled scaler. has_limit: the scaler has a
-    limit of consecutive skips, so that their count matters."""
+def to_dict(fields: dict[str, float]) -> dict[str, Any]:
+    """The dict of the core's fields; {} for the empty state, that of a disabled scaler."""
     if not any(fields.values()):
         return {}
     state: dict[str, Any] = {
@@ -32,11 +30,12 @@ def to_dict(fields: dict[str, float], has_limit: bool) -> dict[str, Any]:
         state["min_scale"] = fields["min_scale"]
     if fields["max_scale"] != _FLT_MAX:
         state["max_scale"] = fields["max_scale"]
-    if fields["hysteresis"] != 1:  # with 1, every overflow backs off, whatever the tracker is
+    credit_is_taken = fields["hysteresis_tracker"] != fields["hysteresis"]
+    if fields["hysteresis"] != 1 or credit_is_taken:  # the tracker needs its hysteresis
         state["hysteresis"] = int(fields["hysteresis"])
-        if fields["hysteresis_tracker"] != fields["hysteresis"]:
-            state["hysteresis_tracker"] = int(fields["hysteresis_tracker"])
-    if has_limit and fields["consecutive_skips"] != 0:
+    if credit_is_taken:
+        state["hysteresis_tracker"] = int(fields["hysteresis_tracker"])
+    if fields["consecutive_skips"] != 0:
         state["consecutive_skips"] = int(fields["consecutive_skips"])
     return state
 

@@ -22,10 +22,15 @@ def make(**changes):
         min_scale=None,
         max_scale=None,
         hysteresis=1,
+        hysteresis_until_growth=False,
         max_consecutive_skips=0,
+        skip_window=0,
+        max_skip_share=0.0,
         allow_fp16_grads=False,
+        strict=False,
         allreduce_max=None,
         allreduce_sum=None,
+        allreduce_max64=None,
         observer=None,
     )
     options.update(changes)

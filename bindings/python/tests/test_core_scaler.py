@@ -86,11 +86,13 @@ class TestArguments:
             make(enabled=type("Torn", (), {"__bool__": lambda self: Bad().__float__()})())
 
     def test_callables(self):
-        for name in ("allreduce_max", "observer"):
+        for name in ("allreduce_max", "allreduce_max64", "observer"):
             with pytest.raises(TypeError, match=f"{name} must be callable"):
                 make(**{name: 3})
         with pytest.raises(ValueError, match="allreduce_max"):
             make(allreduce_sum=print)
+        with pytest.raises(ValueError, match="allreduce_max64 is given without"):
+            make(allreduce_max64=print)
 
     def test_handles_are_checked(self):
         scaler = make()

@@ -180,6 +180,20 @@ def test_norms_are_summed_over_shards():
     assert ("d", False) in comm.formats
 
 
+def test_the_largest_of_float64_shards_is_not_rounded():
+    class Shards(OtherRank):
+        def allreduce_sum(self, values):
+            raise AssertionError
+
+        def allreduce_max64(self, values):
+            self.formats.append((values.format, values.readonly))
+
+    comm, largest = Shards(), 1.0 + 2.0**-40
+    scaler = GradScaler(init_scale=1.0, comm=comm)
+    assert scaler.clip_grad_norm_([np.array([largest])], 100.0, float("inf")) == largest
+    assert ("d", False) in comm.formats
+
+
 def test_a_failing_collective_keeps_its_exception():
     def fail(values):
         raise ConnectionError("rank 1 is gone")

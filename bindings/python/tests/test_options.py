@@ -67,17 +67,21 @@ def test_the_cpu_in_several_spellings():
         {"growth_interval": 0},
         {"growth_interval": 2**64},
         {"min_scale": 131072.0},
-        {"max_scale": 1024.0},
+        {"init_scale": 2048.0, "max_scale": 1024.0},
         {"min_scale": 0.0},
         {"hysteresis": 0},
         {"hysteresis": 2**31},
         {"max_consecutive_skips": -1},
+        {"skip_window": 1, "max_skip_share": 0.5},
+        {"skip_window": 4097, "max_skip_share": 0.5},
+        {"max_skip_share": 0.0, "skip_window": 8},
+        {"max_skip_share": 1.0, "skip_window": 8},
     ],
 )
 @pytest.mark.parametrize("enabled", [True, False])
 def test_values_out_of_range(options, enabled):
-    (name,) = options
-    with pytest.raises(ValueError, match=name):
+    name = next(iter(options))
+    with pytest.raises(ValueError, match=f"{name} is"):
         GradScaler(enabled=enabled, **options)
 
 
@@ -90,6 +94,8 @@ def test_values_out_of_range(options, enabled):
         {"growth_interval": 2000.5},
         {"growth_interval": True},
         {"hysteresis": 1.5},
+        {"hysteresis_until_growth": "no"},
+        {"strict": 2},
         {"comm": object()},
         {"on_event": 3},
     ],
@@ -100,9 +106,19 @@ def test_values_of_wrong_types(options):
         GradScaler(**options)
 
 
-REALS = ("init_scale", "growth_factor", "backoff_factor", "min_scale", "max_scale")
-INTEGERS = ("growth_interval", "hysteresis", "max_consecutive_skips")
-FLAGS = ("enabled", "allow_fp16_grads")
+# trial T18
+def test_enabled_none_is_disabled_as_in_pytorch():
+    scaler = GradScaler(enabled=None)
+    assert scaler.is_enabled() is False
+    assert scaler.scale("loss") == "loss"
+    for name in ("strict", "allow_fp16_grads"):
+        with pytest.raises(TypeError, match=f"{name} is None"):
+            GradScaler(**{name: None})
+
+
+REALS = ("init_scale", "growth_factor", "backoff_factor", "min_scale", "max_scale", "max_skip_share")
+INTEGERS = ("growth_interval", "hysteresis", "max_consecutive_skips", "skip_window")
+FLAGS = ("enabled", "allow_fp16_grads", "hysteresis_until_growth", "strict")
 NO_NUMBERS = (
     *(True, np.bool_(True), np.array(True), "4", np.array("4"), np.str_("4"), b"4", 4j, np.complex64(4), [4.0]),
     *(np.datetime64("2020", "ns"), np.timedelta64(4, "ns"), np.array(None), object()),
@@ -138,7 +154,8 @@ def numbers_to_set():
 
 def everything_that_takes_a_number():
     for name in REALS + INTEGERS:
-        yield name, lambda value, name=name: GradScaler(**{name: value})
+        others = {"skip_window": 8} if name == "max_skip_share" else {}  # without a window it is not looked at
+        yield name, lambda value, name=name, others=others: GradScaler(**{name: value}, **others)
     yield from numbers_to_set()
 
 
@@ -215,7 +232,7 @@ def test_flags():
         for value in (True, False, np.bool_(True), np.bool_(False), np.array(True), 1, 0):
             scaler = GradScaler(**{name: value})
             assert scaler.is_enabled() is (bool(value) if name == "enabled" else True)
-        for bad in ("False", "", None, float("nan"), 1.0, 2, -1, 10**5000, [True], np.array([True, False]), b"1"):
+        for bad in ("False", "", float("nan"), 1.0, 2, -1, 10**5000, [True], np.array([True, False]), b"1"):
             with pytest.raises((TypeError, ValueError), match=f"{name} is .*True or False"):
                 GradScaler(**{name: bad})
 

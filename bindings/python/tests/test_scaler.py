@@ -79,6 +79,13 @@ def test_hysteresis():
     assert run(scaler, 0, 1, 1) == [(16384, 1), (16384, 0), (8192, 0)]
 
 
+# trial T26
+def test_hysteresis_until_growth():
+    scaler = GradScaler(init_scale=64.0, hysteresis=2, growth_interval=2, hysteresis_until_growth=True)
+    assert run(scaler, 1, 0, 1) == [(64, 0), (64, 1), (32, 0)]
+    assert run(scaler, 0, 0, 1, 0, 1) == [(32, 1), (64, 0), (64, 0), (64, 1), (32, 0)]
+
+
 def test_static_scale():
     scaler = GradScaler(init_scale=128.0, min_scale=128.0, max_scale=128.0, growth_interval=1)
     optimizer = sgd(f32(np.inf))
@@ -120,6 +127,17 @@ def test_consecutive_skips_raise_after_the_update():
     assert scaler.get_scale() == 2.0
     assert issubclass(DivergedError, RuntimeError)
     assert run(scaler, 0)[-1] == (2.0, 1)
+
+
+# trial T25
+def test_a_share_of_skips_raises_after_the_update():
+    scaler = GradScaler(init_scale=64.0, growth_interval=1, skip_window=4, max_skip_share=0.25)
+    assert run(scaler, 0, 1, 0) == [(128, 0), (64, 0), (128, 0)]
+    with pytest.raises(DivergedError, match="^update: 2 of the last 4 iterations .*max_skip_share is 0.25"):
+        run(scaler, 1)
+    assert scaler.get_scale() == 64.0
+    scaler.update(32.0)  # begins anew
+    run(scaler, 1, 1, 1)
 
 
 def test_manual_scale_keeps_the_tracker_and_forgets_an_overflow():

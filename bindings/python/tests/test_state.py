@@ -45,7 +45,7 @@ def test_further_entries_where_not_at_their_default():
 def test_skips_in_a_row_are_part_of_the_state():
     scaler = GradScaler(init_scale=16.0, max_consecutive_skips=9)
     run(scaler, 1)
-    assert dict(list(scaler.state_dict().items())[5:]) == {"consecutive_skips": 1}
+    assert scaler.state_dict()["consecutive_skips"] == 1
     resumed = GradScaler(max_consecutive_skips=2)
     resumed.load_state_dict(scaler.state_dict())
     assert resumed.state_dict() == scaler.state_dict()
@@ -55,10 +55,23 @@ def test_skips_in_a_row_are_part_of_the_state():
     assert list(scaler.state_dict()) == FIVE
 
 
-def test_five_entries_after_an_overflow_too():
+# trial T31
+def test_the_entries_of_the_librarys_json():
+    """The same states as in tests/train/io/test_state_json.c."""
     scaler = GradScaler(init_scale=16.0)
     run(scaler, 0, 1)
+    further = {"hysteresis": 1, "hysteresis_tracker": 0, "consecutive_skips": 1}
+    assert dict(list(scaler.state_dict().items())[5:]) == further
+    for resumed in (GradScaler(), GradScaler(hysteresis=3)):
+        resumed.load_state_dict(scaler.state_dict())
+        assert resumed.state_dict() == scaler.state_dict()
+    run(scaler, 0)
     assert list(scaler.state_dict()) == FIVE
+    scaler = GradScaler(init_scale=16.0, hysteresis=3)
+    assert dict(list(scaler.state_dict().items())[5:]) == {"hysteresis": 3}
+    run(scaler, 1)
+    further = {"hysteresis": 3, "hysteresis_tracker": 2, "consecutive_skips": 1}
+    assert dict(list(scaler.state_dict().items())[5:]) == further
 
 
 def test_pytorchs_and_lucids_entries():
@@ -175,6 +188,18 @@ def test_a_resumed_run_is_the_same_run():
     seen = run(first, *kinds[:31])
     resumed.load_state_dict(first.state_dict())
     assert seen + run(resumed, *kinds[31:]) == expected
+
+
+def test_a_pickle_of_version_0_1_0():
+    """It lacks the options that came later."""
+    scaler = GradScaler("cpu", 8.0, growth_interval=1)
+    saved = scaler.__getstate__()
+    for later in ("hysteresis_until_growth", "skip_window", "max_skip_share", "strict"):
+        del saved["_options"][later]
+    resumed = GradScaler.__new__(GradScaler)
+    resumed.__setstate__(saved)
+    assert run(resumed, 0, 1) == [(16.0, 0), (8.0, 0)]
+    assert pickled(resumed).state_dict() == resumed.state_dict()
 
 
 def pickled(scaler):

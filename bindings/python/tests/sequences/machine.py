@@ -17,6 +17,7 @@ Call = List[Any]
 State = Dict[str, Any]
 
 # The options of a scaler that loads a state: none of these values may survive.
+PYTORCHS_ENTRIES = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
 OTHER_ARGUMENTS = {"init_scale": 7.0, "growth_factor": 7.0, "backoff_factor": 0.125, "growth_interval": 7}
 
 
@@ -149,7 +150,7 @@ class Machine:
         successor = self._new(OTHER_ARGUMENTS)
         successor.load_state_dict(state)
         self.scaler = successor
-        return state
+        return {key: value for key, value in state.items() if key in PYTORCHS_ENTRIES}
 
     def _call_pickle(self) -> None:
         self.scaler = pickle.loads(pickle.dumps(self.scaler))
