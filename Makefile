@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Git, make and a C compiler are enough: on Debian and Ubuntu all but `make format` install the rest.
-# WERROR=1 makes warnings errors. BUILD names the build folder.
+# WERROR=1 makes warnings errors. BUILD names the build folder, PREFIX and DESTDIR where `make install` puts things.
 
 MAKEFLAGS += --no-print-directory
 BUILD ?= build/release
 WERROR ?= 0
+PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-python test-safetensors prove fuzz check-full build bench bench-torch bench-python format lint clean
+.PHONY: help demo test test-python test-safetensors prove fuzz check-full build install uninstall bench bench-torch bench-python format lint clean
 
 help:
 	@echo "make demo         train a classifier on Fashion-MNIST in float16, with a dynamic loss scale"
@@ -21,6 +22,8 @@ help:
 	@echo "make bench-python the same end to end from Python (TORCH_VENV=FOLDER, ARGS=--quick)"
 	@echo "make check-full   all checks, those too that are too slow for CI: hours (scripts/check NAME...: some of them)"
 	@echo "make build        build the libraries and the command"
+	@echo "make install      build and install them, by default into $(PREFIX) (PREFIX=FOLDER, DESTDIR=FOLDER: docs/build.md)"
+	@echo "make uninstall    remove what make install has installed there (PREFIX, DESTDIR)"
 	@echo "make format       lay out the sources with clang-format"
 	@echo "make lint         check layout, clang-tidy and cppcheck"
 	@echo "make clean        remove $(BUILD)"
@@ -31,6 +34,12 @@ build:
 	@scripts/install run
 	@scripts/configure $(BUILD) $$(test -e $(BUILD)/CMakeCache.txt || echo -DGSC_BUILD_TESTS=OFF)
 	cmake --build $(BUILD) -j $(JOBS)
+
+install: build
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/prefix install "$(BUILD)"
+
+uninstall:
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/prefix uninstall
 
 demo:
 	@scripts/install run data
