@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where: libraries, headers, pkg-config files and the CMake package. Nothing of it depends on
-# the prefix, so the installed tree can be moved.
+# What `cmake --install` puts where: libraries, the command, headers, pkg-config files and the CMake package. Nothing of it
+# depends on the prefix, so the installed tree can be moved.
 include(CMakePackageConfigHelpers)
 
 set(gsc_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradscaler)
@@ -33,6 +33,9 @@ if(GSC_TRAIN)
   gsc_install_pkgconfig(gradscaler-train)
   install(TARGETS gradscaler-train EXPORT gradscaler-targets)
   install(FILES cmake/dependencies.cmake DESTINATION ${gsc_package_dir} RENAME gradscaler-dependencies.cmake)
+endif()
+if(TARGET gradscaler-cli)
+  install(TARGETS gradscaler-cli)
 endif()
 
 install(EXPORT gradscaler-targets NAMESPACE gradscaler:: DESTINATION ${gsc_package_dir})
