@@ -36,6 +36,10 @@ GSC_API gsc_status gsc_dataset_mnist(const char *dir, const char *prefix, int64_
  * GSC_ERR_MEMORY. */
 GSC_API gsc_status gsc_dataset_regression(const float *x, const float *y, size_t count, int64_t features,
                                           int64_t targets, gsc_dataset **out);
+/* The same with a label for each row, in [0, classes). GSC_ERR_VALUE also for a label that is not: the message says
+ * which. */
+GSC_API gsc_status gsc_dataset_classification(const float *x, const int64_t *labels, size_t count, int64_t features,
+                                              int64_t classes, gsc_dataset **out);
 GSC_API void gsc_dataset_free(gsc_dataset *dataset); /* NULL is fine */
 /* 0 for NULL. */
 GSC_API size_t gsc_dataset_count(const gsc_dataset *dataset);

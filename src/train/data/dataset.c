@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.c: data sets in memory: MNIST's files, or rows of floats. */
+/* dataset.c: data sets in memory: MNIST's files, or the caller's rows of floats. */
 #define _POSIX_C_SOURCE 200809L /* access */
 #include "train/data/dataset.h"
 
@@ -88,6 +88,15 @@ static gsc_status read_mnist(const char *dir, const char *prefix, int64_t classe
     return read_labels(dir, prefix, images->shape[0], classes, labels);
 }
 
+/* NULL: no memory. */
+static int64_t *widen_labels(const gsc_idx *labels)
+{
+    int64_t *wide = malloc(labels->count * sizeof *wide);
+    for (size_t i = 0; wide && i < labels->count; i++)
+        wide[i] = labels->data[i];
+    return wide;
+}
+
 gsc_status gsc_dataset_mnist(const char *dir, const char *prefix, int64_t classes, gsc_dataset **out)
 {
     static const char function[] = "gsc_dataset_mnist";
@@ -98,6 +107,10 @@ gsc_status gsc_dataset_mnist(const char *dir, const char *prefix, int64_t classe
     gsc_idx images = {0}, labels = {0};
     gsc_dataset *dataset = calloc(1, sizeof *dataset);
     gsc_status status = dataset ? read_mnist(dir, prefix, classes, &images, &labels) : out_of_memory(function);
+    if (status == GSC_OK) {
+        dataset->labels = widen_labels(&labels);
+        status = dataset->labels ? GSC_OK : out_of_memory(function);
+    }
     if (status != GSC_OK) {
         gsc_idx_free(&images);
         gsc_idx_free(&labels);
@@ -108,19 +121,19 @@ gsc_status gsc_dataset_mnist(const char *dir, const char *prefix, int64_t classe
     dataset->features = images.count / labels.count;
     dataset->classes = classes;
     dataset->pixels = images.data;
-    dataset->labels = labels.data;
+    gsc_idx_free(&labels);
     *out = dataset;
     return GSC_OK;
 }
 
 /* NULL: no memory. */
-static float *copy_rows(const float *rows, size_t count, size_t width)
+static void *copy_rows(const void *rows, size_t count, size_t width, size_t element_size)
 {
-    if (width > SIZE_MAX / sizeof *rows / count)
+    if (width > SIZE_MAX / element_size / count)
         return NULL;
-    float *copy = malloc(count * width * sizeof *copy);
+    void *copy = malloc(count * width * element_size);
     if (copy)
-        memcpy(copy, rows, count * width * sizeof *copy);
+        memcpy(copy, rows, count * width * element_size);
     return copy;
 }
 
@@ -139,14 +152,49 @@ gsc_status gsc_dataset_regression(const float *x, const float *y, size_t count, 
     dataset->count = count;
     dataset->features = (size_t)features;
     dataset->targets = (size_t)targets;
-    dataset->x = copy_rows(x, count, dataset->features);
-    dataset->y = copy_rows(y, count, dataset->targets);
-    if (!dataset->x || !dataset->y) {
+    dataset->x = copy_rows(x, count, dataset->features, sizeof *x);
+    dataset->y = dataset->x ? copy_rows(y, count, dataset->targets, sizeof *y) : NULL;
+    if (!dataset->y) {
         gsc_dataset_free(dataset);
         return out_of_memory(function);
     }
     *out = dataset;
     return GSC_OK;
+}
+
+static gsc_status check_class_ids(const int64_t *labels, size_t count, int64_t classes, const char *function)
+{
+    for (size_t i = 0; i < count; i++)
+        if (labels[i] < 0 || labels[i] >= classes)
+            return gsc_fail(GSC_ERR_VALUE, "%s: label %zu is %lld, allowed are 0 to %lld", function, i,
+                            (long long)labels[i], (long long)classes - 1);
+    return GSC_OK;
+}
+
+gsc_status gsc_dataset_classification(const float *x, const int64_t *labels, size_t count, int64_t features,
+                                      int64_t classes, gsc_dataset **out)
+{
+    static const char function[] = "gsc_dataset_classification";
+    if (!x || !labels || !out)
+        return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL", function, !x ? "x" : !labels ? "labels" : "out");
+    if (count < 1 || features < 1 || classes < 1)
+        return gsc_fail(GSC_ERR_VALUE, "%s: count is %zu, features %lld, classes %lld; each must be at least 1",
+                        function, count, (long long)features, (long long)classes);
+    gsc_dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return out_of_memory(function);
+    dataset->count = count;
+    dataset->features = (size_t)features;
+    dataset->classes = classes;
+    dataset->x = copy_rows(x, count, dataset->features, sizeof *x);
+    dataset->labels = dataset->x ? copy_rows(labels, count, 1, sizeof *labels) : NULL;
+    gsc_status status =
+        dataset->labels ? check_class_ids(dataset->labels, count, classes, function) : out_of_memory(function);
+    if (status == GSC_OK)
+        *out = dataset;
+    else
+        gsc_dataset_free(dataset);
+    return status;
 }
 
 void gsc_dataset_free(gsc_dataset *dataset)

@@ -12,12 +12,12 @@ struct gsc_dataset {
     size_t features;
     int64_t classes; /* 0: regression */
     size_t targets;  /* target values of an example; 0: classification */
-    /* Classification: bytes take a quarter of the memory of floats. */
+    /* The features: one of the two. Bytes take a quarter of the memory of floats. */
     uint8_t *pixels; /* [count, features] */
-    uint8_t *labels; /* [count] */
-    /* Regression. */
-    float *x; /* [count, features] */
-    float *y; /* [count, targets] */
+    float *x;        /* [count, features] */
+    /* What is to be learned: one of the two. */
+    int64_t *labels; /* classification: [count] */
+    float *y;        /* regression: [count, targets] */
 };
 
 #endif

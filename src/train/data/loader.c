@@ -133,23 +133,27 @@ gsc_status gsc_loader_seek(gsc_loader *loader, uint64_t epoch, size_t batch)
     return GSC_OK;
 }
 
-static void copy_classification(gsc_loader *loader, size_t row, size_t example)
+static void copy_features(const gsc_dataset *dataset, size_t example, float *row)
 {
-    size_t features = loader->dataset->features;
-    const uint8_t *pixels = loader->dataset->pixels + example * features;
-    float *x = loader->x_data + row * features;
+    size_t features = dataset->features;
+    if (dataset->x) {
+        memcpy(row, dataset->x + example * features, features * sizeof *row);
+        return;
+    }
+    const uint8_t *pixels = dataset->pixels + example * features;
     for (size_t i = 0; i < features; i++)
-        x[i] = (float)pixels[i] / 255.0f;
-    ((int64_t *)loader->y_data)[row] = loader->dataset->labels[example];
+        row[i] = (float)pixels[i] / 255.0f;
 }
 
-static void copy_regression(gsc_loader *loader, size_t row, size_t example)
+static void copy_example(gsc_loader *loader, size_t row, size_t example)
 {
     const gsc_dataset *dataset = loader->dataset;
-    memcpy(loader->x_data + row * dataset->features, dataset->x + example * dataset->features,
-           dataset->features * sizeof(float));
-    memcpy((float *)loader->y_data + row * dataset->targets, dataset->y + example * dataset->targets,
-           dataset->targets * sizeof(float));
+    copy_features(dataset, example, loader->x_data + row * dataset->features);
+    if (is_regression(dataset))
+        memcpy((float *)loader->y_data + row * dataset->targets, dataset->y + example * dataset->targets,
+               dataset->targets * sizeof(float));
+    else
+        ((int64_t *)loader->y_data)[row] = dataset->labels[example];
 }
 
 size_t gsc_loader_next(gsc_loader *loader, const DLTensor **x, const DLTensor **y)
@@ -164,10 +168,7 @@ size_t gsc_loader_next(gsc_loader *loader, const DLTensor **x, const DLTensor **
     for (size_t row = 0; row < n; row++) {
         size_t index = loader->position + row;
         size_t example = loader->order ? (size_t)loader->order[index] : index;
-        if (is_regression(loader->dataset))
-            copy_regression(loader, row, example);
-        else
-            copy_classification(loader, row, example);
+        copy_example(loader, row, example);
     }
     gsc__fpenv_leave(caller);
     loader->position += n;

@@ -137,6 +137,13 @@ static gsc_status make_dataset(given *g, void **out)
     return gsc_dataset_regression(numbers, numbers, 4, 3, 2, (gsc_dataset **)out);
 }
 
+static gsc_status make_classification(given *g, void **out)
+{
+    static const int64_t labels[4] = {0, 1, 2, 1};
+    (void)g;
+    return gsc_dataset_classification(numbers, labels, 4, 3, 3, (gsc_dataset **)out);
+}
+
 static gsc_status make_loader(given *g, void **out)
 {
     return gsc_loader_create(g->dataset, 3, true, 5, (gsc_loader **)out);
@@ -171,6 +178,7 @@ static const maker makers[] = {
     {"gsc_optim_create_adam", make_adam, free_optim, 5},
     {"gsc_optim_create_adamw", make_adamw, free_optim, 5},
     {"gsc_dataset_regression", make_dataset, free_dataset, 3},
+    {"gsc_dataset_classification", make_classification, free_dataset, 3},
     {"gsc_loader_create", make_loader, free_loader, 3},
 };
 

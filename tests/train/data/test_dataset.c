@@ -175,6 +175,42 @@ static void fashion_mnist_is_read(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, make_dir, remove_dir)
 
+static void classification_copies_and_checks_its_rows(void **state)
+{
+    (void)state;
+    float x[] = {1, 2, 3, 4};
+    int64_t labels[] = {299, 0};
+    gsc_dataset *dataset = NULL;
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_classification(NULL, labels, 2, 2, 300, &dataset), "x is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_classification(x, NULL, 2, 2, 300, &dataset), "labels is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_classification(x, labels, 2, 2, 300, NULL), "out is NULL");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_classification(x, labels, 0, 2, 300, &dataset), "count is 0");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_classification(x, labels, 2, 0, 300, &dataset), "features 0");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_classification(x, labels, 2, 2, 0, &dataset), "classes 0");
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_classification(x, labels, 2, 2, 299, &dataset), "label 0 is 299",
+                 "0 to 298");
+    labels[1] = -1;
+    assert_fails(GSC_ERR_VALUE, gsc_dataset_classification(x, labels, 2, 2, 300, &dataset), "label 1 is -1");
+    labels[1] = 0;
+    assert_fails(GSC_ERR_MEMORY, gsc_dataset_classification(x, labels, SIZE_MAX / 2, 3, 1, &dataset), "out of memory");
+    assert_null(dataset);
+    assert_ok(gsc_dataset_classification(x, labels, 2, 2, 300, &dataset));
+    x[0] = 7;
+    labels[0] = 1;
+    assert_int_equal(gsc_dataset_classes(dataset), 300);
+    gsc_loader *loader;
+    assert_ok(gsc_loader_create(dataset, 2, false, 0, &loader));
+    const DLTensor *batch, *batch_labels;
+    assert_int_equal(gsc_loader_next(loader, &batch, &batch_labels), 2);
+    assert_exact((double)((float *)batch->data)[0], 1);
+    assert_exact((double)((float *)batch->data)[3], 4);
+    assert_int_equal(batch_labels->ndim, 1);
+    assert_int_equal(((int64_t *)batch_labels->data)[0], 299);
+    assert_int_equal(((int64_t *)batch_labels->data)[1], 0);
+    gsc_loader_free(loader);
+    gsc_dataset_free(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +220,7 @@ int main(void)
         TEST(mnist_checks_shapes_and_labels),
         TEST(mnist_checks_arguments),
         cmocka_unit_test(regression_copies_and_checks_its_rows),
+        cmocka_unit_test(classification_copies_and_checks_its_rows),
         cmocka_unit_test(null_is_an_empty_dataset),
         cmocka_unit_test(fashion_mnist_is_read),
     };
