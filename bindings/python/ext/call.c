@@ -79,7 +79,7 @@ static int borrow_grads(call_frame *frame, PyObject *grads)
 }
 
 /* Gradients could not be borrowed, and an exception is set. With ranks, the core is called all the same, with a
- * gradient that it refuses: so it tells the other ranks, which would wait in the collective. The exception is raised
+ * gradient that fails: so it tells the other ranks, which would wait in the collective. The exception is raised
  * afterwards. */
 static int refuse_with_ranks(call_frame *frame)
 {

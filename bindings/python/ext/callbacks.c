@@ -16,9 +16,8 @@ static size_t count_grads(void *self)
 
 static DLTensor *get_grad(void *self, size_t index)
 {
-    static DLTensor invalid; /* no dtype: the core refuses it */
     const call_frame *frame = frame_of_handle(self);
-    return frame->refused ? &invalid : frame->grads.tensors[index];
+    return frame->refused ? GSC_GRAD_FAILED : frame->grads.tensors[index];
 }
 
 /* The name of a gradient in bytes, a new reference; NULL with an exception, or where it has no name. */
@@ -163,8 +162,9 @@ static void observe(void *self, const gsc_event *event)
         return;
     frame_enter_python(scaler->frame);
     py_handle *handle = handle_from_optimizer(event->optimizer);
-    PyObject *done = PyObject_CallFunction(scaler->observer, "idLO", (int)event->kind, event->scale,
-                                           (long long)event->update, handle ? (PyObject *)handle : Py_None);
+    PyObject *done = PyObject_CallFunction(scaler->observer, "idLOd", (int)event->kind, event->scale,
+                                           (long long)event->update, handle ? (PyObject *)handle : Py_None,
+                                           event->scale_before);
     if (!done)
         frame_stash_exception(scaler->frame, scaler->observer);
     Py_XDECREF(done);

@@ -75,11 +75,12 @@ PyObject *scaler_result(PyObject *self, PyObject *handle)
     if (!stepped)
         return NULL;
     if (stepped->stepped_by != (py_scaler *)self) {
-        PyErr_SetString(PyExc_RuntimeError, "outcome: this optimizer has not stepped with this scaler; of a list of "
+        PyErr_SetString(PyExc_RuntimeError, "no result: this optimizer has not stepped with this scaler; of a list of "
                                             "arrays, ask before update()");
         return NULL;
     }
-    return Py_BuildValue("(idd)", (int)stepped->result.outcome, stepped->result.grad_norm, stepped->result.max_abs);
+    const gsc_step_result *result = &stepped->result;
+    return Py_BuildValue("(iddd)", (int)result->outcome, result->grad_norm, result->max_abs, result->scale);
 }
 
 /* The names as Python strings. The core's names stay valid meanwhile: making strings runs no Python code. */

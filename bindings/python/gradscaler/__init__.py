@@ -26,7 +26,7 @@ from .functions import (
     unscale_grads,
 )
 from .ranks import Comm
-from .results import EventKind, GradStatistics, Outcome, Overflow, Stats
+from .results import EventKind, GradStatistics, Outcome, Overflow, Stats, StepResult
 from .scaler import Event, GradScaler
 
 __version__ = version()
@@ -43,6 +43,7 @@ __all__ = [
     "Outcome",
     "Overflow",
     "Stats",
+    "StepResult",
     "check_grads",
     "clip_grad_norm_",
     "clip_grad_value_",

@@ -20,6 +20,17 @@ class Outcome(IntEnum):
     """A device has yet to decide. Never on the CPU."""
 
 
+class StepResult(NamedTuple):
+    """What became of a step, and with which numbers."""
+
+    outcome: Outcome
+    scale: float
+    """The scale that the gradients carried (1.0 when disabled): divide a scaled loss by this one. After `update`,
+    `get_scale()` may be another."""
+    max_abs: float
+    """The largest magnitude of the unscaled gradients: NaN if one is NaN, 0.0 without gradients."""
+
+
 class EventKind(IntEnum):
     """What an `Event` reports."""
 

@@ -14,7 +14,7 @@ from ._core import Handle, Scaler
 from ._core import clip_grad_norm as clip_list
 from .handles import Handles
 from .ranks import Comm
-from .results import EventKind, Outcome, Overflow, Stats
+from .results import EventKind, Outcome, Overflow, Stats, StepResult
 from .scaling import scaled
 
 _T = TypeVar("_T")
@@ -36,6 +36,8 @@ class Event(NamedTuple):
     optimizer: Any
     """Whose gradients overflowed (`OVERFLOW` only), else None."""
     scaler: GradScaler
+    scale_before: float
+    """The scale before the event. `OVERFLOW`: the one that the gradients carried."""
 
 
 class GradScaler:
@@ -168,15 +170,17 @@ class GradScaler:
         )
         self._handles = Handles(self._core)
 
-    def _observer(self, on_event: Callable[[Event], object]) -> Callable[[int, float, int, Handle | None], object]:
+    def _observer(
+        self, on_event: Callable[[Event], object]
+    ) -> Callable[[int, float, int, Handle | None, float], object]:
         # Weakly, since this scaler owns the core, which keeps the function.
         reference = weakref.ref(self)
 
-        def observe(kind: int, scale: float, update: int, handle: Handle | None) -> None:
+        def observe(kind: int, scale: float, update: int, handle: Handle | None, scale_before: float) -> None:
             scaler = reference()
             if scaler is not None:
                 optimizer = None if handle is None else scaler._handles.optimizer_of(handle)
-                on_event(Event(EventKind(kind), scale, update, optimizer, scaler))
+                on_event(Event(EventKind(kind), scale, update, optimizer, scaler, scale_before))
 
         return observe
 
@@ -421,7 +425,14 @@ class GradScaler:
         The outcome of a list of arrays is known until `update`; of other optimizers until their next step. Any object
         that allows no weak reference counts as a list: one whose class has `__slots__` without `__weakref__`.
         """
-        return Outcome(self._core.result(self._handles.find(optimizer))[0])
+        return self.result(optimizer).outcome
+
+    def result(self, optimizer: Any) -> StepResult:
+        """The outcome of the optimizer's last step, the scale that its gradients carried, and how large they were.
+
+        It is known as long as `outcome` is. A skipped step of your own (`skip`) is none."""
+        outcome, _, max_abs, scale = self._core.result(self._handles.find(optimizer))
+        return StepResult(Outcome(outcome), scale, max_abs)
 
     def found_inf(self, optimizer: Any) -> bool:
         """Whether the optimizer's gradients overflowed since the last update, on any rank."""

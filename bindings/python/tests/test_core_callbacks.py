@@ -197,17 +197,17 @@ class TestObserver:
         scaler.unscale(handle, grads([1.0]), None)
         scaler.update()
         assert events == [
-            (OVERFLOW, 4.0, 0, handle),
-            (BACKOFF, 2.0, 0, None),
-            (AT_MIN_SCALE, 2.0, 0, None),
-            (GROWTH, 4.0, 1, None),
+            (OVERFLOW, 4.0, 0, handle, 4.0),
+            (BACKOFF, 2.0, 0, None, 4.0),
+            (AT_MIN_SCALE, 2.0, 0, None, 4.0),
+            (GROWTH, 4.0, 1, None, 2.0),
         ]
         assert events[0][3] is handle
 
     def test_const_functions_work_and_others_are_refused(self):
         seen = []
 
-        def observer(kind, scale, update, handle):
+        def observer(kind, scale, update, handle, scale_before):
             if kind != OVERFLOW:
                 return
             seen.append((scaler.get_scale(), scaler.get_stage(handle), scaler.found_inf(handle), scaler.stats()))

@@ -165,7 +165,7 @@ class TestIteration:
         assert calls == []
         assert scaler.found_inf(handle) is True
         assert scaler.overflows(handle) == [(1, "w1", 1, 1, 0), (2, "w2", 1, 0, 1)]
-        outcome, norm, largest = scaler.result(handle)
+        outcome, norm, largest, _ = scaler.result(handle)
         assert outcome == 1 and math.isnan(norm) and math.isnan(largest)
         scaler.update()
         assert scaler.get_scale() == 4.0
@@ -175,7 +175,7 @@ class TestIteration:
     def test_result(self):
         scaler, handle = make(), _core.Handle()
         step(scaler, handle, grads([24.0, -32.0]), clip=1.0)
-        assert scaler.result(handle) == (0, 5.0, 4.0)
+        assert scaler.result(handle) == (0, 5.0, 4.0, 8.0)
         scaler.update()
         step(scaler, handle, [None])
         assert scaler.result(handle)[0] == 2

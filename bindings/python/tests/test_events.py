@@ -25,6 +25,7 @@ def test_events():
         (EventKind.GROWTH, 4.0, 1),
     ]
     assert [e.optimizer for e in events] == [optimizer, None, None]
+    assert [e.scale_before for e in events] == [4.0, 4.0, 2.0]
     assert all(e.scaler is scaler for e in events)
 
 

@@ -129,6 +129,23 @@ def test_consecutive_skips_raise_after_the_update():
     assert run(scaler, 0)[-1] == (2.0, 1)
 
 
+# trial T24
+def test_the_scale_that_a_step_used():
+    scaler = GradScaler(init_scale=8.0, growth_interval=1)
+    optimizer, gradients = Arrays(f32(16.0, -24.0)), [f32(np.inf)]
+    scaler.step(optimizer)
+    scaler.update()
+    assert (scaler.get_scale(), scaler.result(optimizer)) == (16.0, (Outcome.STEPPED, 8.0, 3.0))
+    scaler.step(gradients)
+    assert scaler.result(gradients) == (Outcome.SKIPPED_OVERFLOW, 16.0, np.inf)
+    scaler.update()
+    with pytest.raises(RuntimeError, match="not stepped"):
+        scaler.result(gradients)
+    disabled = GradScaler(enabled=False)
+    disabled.step(optimizer)
+    assert disabled.result(optimizer)[:2] == (Outcome.STEPPED, 1.0)
+
+
 # trial T25
 def test_a_share_of_skips_raises_after_the_update():
     scaler = GradScaler(init_scale=64.0, growth_interval=1, skip_window=4, max_skip_share=0.25)
