@@ -33,6 +33,14 @@ compile_and_run() {
     (cd "$WORK" && "$program") || fail "$1 fails, built with: $*"
 }
 
+# compile_with PKG_CONFIG_ARGUMENTS SOURCE FLAG...: the same with the flags of pkg-config, which escapes a path's spaces
+compile_with() {
+    # shellcheck disable=SC2086 # a list of arguments
+    flags=$(pkg-config $1) || fail "pkg-config $1 fails"
+    shift
+    eval "compile_and_run \"\$@\" $flags"
+}
+
 # use_cmake_package PREFIX: builds and runs project/ against what is installed there.
 use_cmake_package() {
     cmake -S "$here/project" -B "$WORK/project" -DCMAKE_PREFIX_PATH="$1" -DCMAKE_C_COMPILER="$CC" \

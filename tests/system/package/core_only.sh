@@ -10,6 +10,5 @@ check_needed "$WORK/core/prefix/lib/libgradscaler.so" none
 ! find "$WORK/core/prefix" | grep -E 'train|tensor|autocast' || fail "parts of the train layer were installed"
 
 export PKG_CONFIG_PATH="$WORK/core/prefix/lib/pkgconfig"
-# shellcheck disable=SC2046 # a list of flags
-compile_and_run "$here/use_core.c" $(pkg-config --cflags --libs gradscaler) -Wl,-rpath,"$WORK/core/prefix/lib"
+compile_with "--cflags --libs gradscaler" "$here/use_core.c" -Wl,-rpath,"$WORK/core/prefix/lib"
 use_cmake_package "$WORK/core/prefix"

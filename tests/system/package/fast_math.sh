@@ -9,7 +9,7 @@ GSC_TRAIN=OFF
 configure_and_install fast -DGSC_TRAIN=OFF -DGSC_CLI=OFF -DGSC_BUILD_TESTS=OFF -DCMAKE_C_FLAGS="-O3 -ffast-math"
 lib=$WORK/fast/prefix/lib
 export PKG_CONFIG_PATH="$lib/pkgconfig"
-for flags in "" "-DFAST_MATH -ffast-math"; do
-    # shellcheck disable=SC2046,SC2086 # lists of flags
-    compile_and_run "$here/fast_math.c" $flags $(pkg-config --cflags --libs gradscaler) -Wl,-rpath,"$lib"
+for options in "" "-DFAST_MATH -ffast-math"; do
+    # shellcheck disable=SC2086 # a list of flags
+    compile_with "--cflags --libs gradscaler" "$here/fast_math.c" $options -Wl,-rpath,"$lib"
 done

@@ -12,12 +12,9 @@ lib=$(dirname "$(find "$prefix" -name libgradscaler.so)")
 [ -L "$lib/libgradscaler.so" ] && [ -L "$lib/libgradscaler.so.0" ] || fail "$lib lacks the links of a versioned library"
 export PKG_CONFIG_PATH="$lib/pkgconfig"
 
-# shellcheck disable=SC2046 # a list of flags
-compile_and_run "$here/use_core.c" $(pkg-config --cflags --libs gradscaler) -Wl,-rpath,"$lib"
-# shellcheck disable=SC2046
-compile_and_run "$here/static_dtypes.c" $(pkg-config --cflags --libs gradscaler) -Wl,-rpath,"$lib"
+compile_with "--cflags --libs gradscaler" "$here/use_core.c" -Wl,-rpath,"$lib"
+compile_with "--cflags --libs gradscaler" "$here/static_dtypes.c" -Wl,-rpath,"$lib"
 if with_train; then
-    # shellcheck disable=SC2046
-    compile_and_run "$here/use_train.c" $(pkg-config --cflags --libs gradscaler-train) -Wl,-rpath,"$lib"
+    compile_with "--cflags --libs gradscaler-train" "$here/use_train.c" -Wl,-rpath,"$lib"
 fi
 use_cmake_package "$prefix"

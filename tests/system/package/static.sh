@@ -11,10 +11,8 @@ for library in "$lib"/*.a; do
 done
 
 export PKG_CONFIG_PATH="$lib/pkgconfig"
-# shellcheck disable=SC2046 # a list of flags
-compile_and_run "$here/use_core.c" $(pkg-config --static --cflags --libs gradscaler)
+compile_with "--static --cflags --libs gradscaler" "$here/use_core.c"
 if with_train; then
-    # shellcheck disable=SC2046
-    compile_and_run "$here/use_train.c" $(pkg-config --static --cflags --libs gradscaler-train)
+    compile_with "--static --cflags --libs gradscaler-train" "$here/use_train.c"
 fi
 use_cmake_package "$WORK/static/prefix"

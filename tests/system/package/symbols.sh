@@ -15,9 +15,9 @@ check_exports() { # LIBRARY HEADER...
 $difference"
 }
 
-include=$SOURCE/include/gradscaler
-core="$include/status.h $include/runtime.h $include/dtype.h $include/optimizer.h $include/scaler.h $include/gradients.h"
-train=$(ls "$include"/*.h | grep -v -E '/(status|runtime|dtype|optimizer|scaler|gradients|gradscaler|train|version)\.h$')
+cd "$SOURCE/include/gradscaler"
+core="status.h runtime.h dtype.h optimizer.h scaler.h gradients.h"
+train=$(ls ./*.h | grep -v -E '/(status|runtime|dtype|optimizer|scaler|gradients|gradscaler|train|version)\.h$')
 
 library=$BUILD/src/libgradscaler.so
 check_prefix "$library"
