@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Every C block of the documentation compiles; one that has a main runs and exits 0. Relative links lead somewhere, and
-# the tests that the README names exist.
+# the tests that docs/verification.md names exist.
 . "$(dirname "$0")/common.sh"
 
 # Writes the C blocks of a page to $WORK/<page>-<line>.c
@@ -32,12 +32,12 @@ done
 
 if with_train; then
     (cd "$BUILD" && ctest -N) | sed -n 's/^ *Test *#[0-9]*: //p' >"$WORK/tests"
-    grep -oE '`(base|kernels|gradients|core|pages|train|package|cli|proof)_[a-z_]+' "$SOURCE/README.md" | tr -d '`' | while read -r test; do
+    grep -oE '`(base|kernels|gradients|core|pages|train|package|cli|proof)_[a-z_]+' "$SOURCE/docs/verification.md" | tr -d '`' | while read -r test; do
         case $test in
         *_) wanted="^$test" ;; # `core_*`
         *) wanted="^$test\$" ;;
         esac
-        grep -q "$wanted" "$WORK/tests" || fail "README.md names the test $test, which is not there"
+        grep -q "$wanted" "$WORK/tests" || fail "docs/verification.md names the test $test, which is not there"
     done
 fi
 
