@@ -29,6 +29,14 @@ extern "C" {
  * FLT_MAX]. */
 GSC_API gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, bool *found_inf);
 
+/* The same out of place: out[i] = grads[i] * r, of the same shape, rounded once to out's dtype, which is the gradient's
+ * or float32/float64 wider than it: float16 gradients go into float32 masters, 2^-10 / 2^20 as 2^-30. Computed in
+ * float32, or in double where the gradient or out is float64. found_inf speaks of the results. An entry that is NULL in
+ * grads or in out is passed over and not checked. out[i] is grads[i] itself or shares no element with it, nor with any
+ * other tensor of the call (GSC_ERR_VALUE); a pair that is listed twice is processed once. */
+GSC_API gsc_status gsc_unscale_grads_to(DLTensor *const *grads, DLTensor *const *out, size_t n, double scale,
+                                        bool *found_inf);
+
 /* *found_inf (may be NULL) says whether some element is infinite or NaN. */
 GSC_API gsc_status gsc_check_grads(DLTensor *const *grads, size_t n, bool *found_inf);
 

@@ -2,22 +2,29 @@
 /* scale.c: the scale for the loss: multiplied here, or lent to the caller's own graph. */
 #include "gradients/scale.h"
 #include "core/entry.h"
+#include "gradients/pairs.h"
 
 static gsc_status scale_one(const DLTensor *in, DLTensor *out, double scale)
 {
+    static const gsc__message_subject subject = {.api = "gsc_scaler_scale", .what = "in"};
     if (gsc__scale_fast(in, out, scale))
         return GSC_OK;
-    GSC_TRY(gsc__scale_check(in, out, 0, 0));
-    gsc__scale_apply(in, out, scale);
+    gsc__pair pair;
+    GSC_TRY(gsc__pair_check(in, out, &subject, &pair));
+    gsc__scale_apply(in, out, scale, NULL);
     return GSC_OK;
 }
 
 static gsc_status scale_list(DLTensor *const *in, DLTensor *const *out, size_t n, double scale)
 {
+    gsc__message_subject subject = {.api = "gsc_scaler_scale_list", .what = "in", .listed = true};
+    gsc__pair pair;
+    for (size_t i = 0; i < n; i++) {
+        subject.index = i;
+        GSC_TRY(gsc__pair_check(in[i], out[i], &subject, &pair));
+    }
     for (size_t i = 0; i < n; i++)
-        GSC_TRY(gsc__scale_check(in[i], out[i], i, n));
-    for (size_t i = 0; i < n; i++)
-        gsc__scale_apply(in[i], out[i], scale);
+        gsc__scale_apply(in[i], out[i], scale, NULL);
     return GSC_OK;
 }
 

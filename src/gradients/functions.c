@@ -2,7 +2,6 @@
 /* functions.c: the public functions of gradients.h on lists of gradients. */
 #include "gradscaler/gradients.h"
 
-#include <float.h>
 #include <math.h>
 
 #include "base/fpenv.h"
@@ -12,6 +11,7 @@
 #include "gradients/norm.h"
 #include "gradients/sweep.h"
 #include "gradients/tasks.h"
+#include "gradients/unscale.h"
 
 typedef struct list_request {
     const char *api;
@@ -59,10 +59,8 @@ static gsc_status scan(DLTensor *const *grads, size_t n, list_request request, d
 
 static gsc_status unscale(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
 {
-    if (!(scale >= (double)FLT_MIN && scale <= (double)FLT_MAX))
-        return gsc_fail(GSC_ERR_VALUE, "gsc_unscale_grads: scale is %g; allowed is %g to %g", scale, (double)FLT_MIN,
-                        (double)FLT_MAX);
     const list_request request = {.api = "gsc_unscale_grads", .writes = true};
+    GSC_TRY(gsc__unscale_check_scale(scale, request.api));
     return scan(grads, n, request, gsc__fpenv_pin(1.0 / scale), found_inf);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pairs gsc__scale_check takes. */
+/* Which pairs gsc__pair_check takes. */
 #include <stddef.h>
 
 #include "asserts.h"
-#include "gradients/scale.h"
+#include "gradients/pairs.h"
 #include "layouts.h"
 static _Alignas(16) float memory[4096];
 
@@ -14,10 +14,12 @@ static gsc_status check_pair(DLDataType dtype, int64_t in_start, int64_t in_stri
     char *base = (char *)memory + 4096;
     DLTensor in = tensor_over(base + in_start * dtype.bits / 8, dtype, 1, &shape, &in_stride);
     DLTensor out = tensor_over(base + out_start * dtype.bits / 8, dtype, 1, &shape, &out_stride);
-    return gsc__scale_check(&in, &out, 0, 0);
+    const gsc__message_subject subject = {.api = "gsc_scaler_scale", .what = "in"};
+    gsc__pair pair;
+    return gsc__pair_check(&in, &out, &subject, &pair);
 }
 
-static void test_scale_in_and_out(void **state)
+static void test_in_and_out(void **state)
 {
     (void)state;
     assert_ok(check_pair(GSC_FLOAT32, 0, 1, 0, 1));   /* in place */
@@ -35,7 +37,7 @@ static void test_scale_in_and_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scale_in_and_out),
+        cmocka_unit_test(test_in_and_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
