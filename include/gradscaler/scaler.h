@@ -42,7 +42,7 @@ typedef enum gsc_event_kind {
     GSC_EVENT_OVERFLOW = 0,    /* an optimizer's gradients are not finite */
     GSC_EVENT_BACKOFF = 1,     /* update made the scale smaller */
     GSC_EVENT_GROWTH = 2,      /* update made the scale larger */
-    GSC_EVENT_AT_MIN_SCALE = 3 /* a due backoff ended at min_scale (not told of static scales) */
+    GSC_EVENT_AT_MIN_SCALE = 3 /* a due backoff ended at min_scale; not for static scales */
 } gsc_event_kind;
 
 typedef struct gsc_event {
@@ -166,7 +166,7 @@ GSC_API gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *opti
  * call update either way.
  *
  * key stands for the optimizer: any address of yours, compared and never read. With it, cast to const gsc_optimizer *,
- * call the getters, gsc_scaler_result, _skip, _rearm (then hand over newly computed, scaled gradients) and _forget.
+ * call the getters, gsc_scaler_result, _skip, _rearm (then pass newly computed, scaled gradients) and _forget.
  * unscale, step and clip_grad_norm with it are GSC_ERR_STATE, and so is a key that is a known optimizer's address.
  *
  * Only the key, the arrays' addresses as numbers, and copies of names are kept: the arrays may lie elsewhere in each
