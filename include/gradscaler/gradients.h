@@ -3,11 +3,11 @@
  *
  * A list holds n pointers to DLPack tensors on the CPU, of float32, float64, bfloat16 or float16, of any strides and
  * any alignment that the element allows. NULL entries and empty tensors are passed over; n == 0 is fine. Identical
- * views listed twice are processed once. Where elements are written, strides that reach one element twice, or are too
- * irregular to tell, are refused (GSC_ERR_VALUE); where nothing is written, they are fine. All checks come before the
- * first write.
- * Errors of all: GSC_ERR_VALUE (NULL, dtype, layout, a bad number), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE,
- * GSC_ERR_MEMORY. Results are the same bits for every thread count and instruction set (norms: for p = 1, 2, infinity).
+ * views listed twice are processed once. Where elements are written, strides that reach one element twice and tensors
+ * that share elements, or that are too irregular to tell, are refused (GSC_ERR_VALUE, naming both tensors); where
+ * nothing is written, they are fine. All checks come before the first write. Errors of all: GSC_ERR_VALUE (NULL, dtype,
+ * layout, a bad number), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE, GSC_ERR_MEMORY. Results are the same bits for
+ * every thread count and instruction set (norms: for p = 1, 2, infinity).
  */
 #ifndef GRADSCALER_GRADIENTS_H
 #define GRADSCALER_GRADIENTS_H

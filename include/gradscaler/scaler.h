@@ -117,8 +117,8 @@ GSC_API gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DL
 /* Divides the optimizer's gradients by the scale in place and records whether a result is not finite. READY ->
  * UNSCALED. Optional: step does it where it was not done. Errors, before any element is touched: GSC_ERR_STATE
  * (unscaled or stepped since the last update), GSC_ERR_VALUE (float16 unless allowed, other dtypes, self-overlapping
- * strides), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE, GSC_ERR_MEMORY. With ranks: GSC_ERR_COMM, see docs/ranks.md.
- */
+ * strides, gradients that share elements), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE, GSC_ERR_MEMORY. With ranks:
+ * GSC_ERR_COMM, see docs/ranks.md. */
 GSC_API gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer);
 /* READY -> UNSCALED for a caller that has unscaled and checked with its own kernels; counts as checked.
  * Errors: GSC_ERR_STATE, GSC_ERR_MEMORY, GSC_ERR_COMM as gsc_scaler_unscale. */

@@ -36,6 +36,8 @@ static gsc_status add_gradients(gsc_scaler *scaler, const gsc_optimizer *optimiz
         .self = optimizer->self, .tensor = optimizer->grad, .name = optimizer->name, .failed = GSC_GRAD_FAILED};
     gsc__callback_begin(scaler);
     gsc_status status = gsc__list_add_each(&scaler->list, n, &source, &list_rules);
+    if (status == GSC_OK)
+        status = gsc__list_finish(&scaler->list, &source, &list_rules, rules->want_norm);
     gsc__callback_end(scaler);
     return status;
 }
@@ -48,6 +50,5 @@ gsc_status gsc__collect(gsc_scaler *scaler, gsc__record *record, const gsc__coll
     GSC_TRY(gsc__report_reserve(scaler, record, n));
     GSC_TRY(gsc__list_begin(&scaler->list, n));
     record->grad_count = n;
-    GSC_TRY(add_gradients(scaler, optimizer, n, rules));
-    return gsc__list_finish(&scaler->list, rules->want_norm);
+    return add_gradients(scaler, optimizer, n, rules);
 }

@@ -28,7 +28,7 @@ static gsc_status collect(gsc__list *list, DLTensor *const *grads, size_t n, lis
     GSC_TRY(gsc__list_begin(list, n));
     for (size_t i = 0; i < n; i++)
         GSC_TRY(gsc__list_add(list, grads[i], i, &rules));
-    return gsc__list_finish(list, request.want_norm);
+    return gsc__list_finish(list, NULL, &rules, request.want_norm);
 }
 
 /* One tensor, small enough for the calling thread: a list would cost as much as a thousand elements. Returns false if

@@ -80,3 +80,11 @@ void gsc__layout_collapse(const DLTensor *tensor, gsc__kind kind, gsc__layout *o
     sort_by_stride(out);
     merge_dimensions(out);
 }
+
+int64_t gsc__layout_span(const gsc__layout *collapsed, int dimensions)
+{
+    int64_t last = 0;
+    for (int d = 0; d < dimensions; d++)
+        last += (collapsed->shape[d] - 1) * collapsed->stride[d];
+    return (last + 1) * (int64_t)gsc__kind_size(collapsed->kind);
+}

@@ -25,6 +25,9 @@ void gsc__layout_logical(const DLTensor *tensor, gsc__kind kind, gsc__layout *ou
  * A transposed dense tensor becomes one run. */
 void gsc__layout_collapse(const DLTensor *tensor, gsc__kind kind, gsc__layout *out);
 
+/* Bytes from the first element to the end of the last, over the innermost `dimensions` dimensions of a collapsed
+ * layout. */
+int64_t gsc__layout_span(const gsc__layout *collapsed, int dimensions);
 /* Whether the elements lie one after the other, in the order of the layout. */
 static inline bool gsc__layout_is_run(const gsc__layout *layout) { return layout->ndim == 1 && layout->stride[0] == 1; }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c: collecting views, dropping the ones listed twice. */
+/* list.c: collecting views, dropping the ones listed twice, refusing those that share elements. */
 #include "gradients/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 #include "base/try.h"
@@ -18,7 +17,7 @@ void gsc__list_init(gsc__list *list)
     list->previous_count = list->capacity = list->sums_capacity = 0;
     list->heap_views = NULL;
     list->heap_runs = NULL;
-    list->table = NULL;
+    list->heap_addresses = NULL;
     list->heap_sums = NULL;
 }
 
@@ -28,6 +27,7 @@ static void begin_anew(gsc__list *list)
     list->previous_count = list->count = list->elements = list->run_count = 0;
     list->matches_previous = false;
     list->plain = list->ascending = true;
+    list->end = 0;
 }
 
 static gsc_status reserve_views(gsc__list *list, size_t n)
@@ -37,18 +37,18 @@ static gsc_status reserve_views(gsc__list *list, size_t n)
         capacity *= 2;
     gsc__view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);
     gsc__run *runs = views ? malloc(capacity * sizeof *runs) : NULL;
-    size_t *table = runs ? malloc(2 * capacity * sizeof *table) : NULL;
-    if (!table) {
+    gsc__address *addresses = runs ? malloc(2 * capacity * sizeof *addresses) : NULL;
+    if (!addresses) {
         free(views);
         free(runs);
         return gsc_fail(GSC_ERR_MEMORY, "out of memory for a list of %zu gradients", n);
     }
     free(list->heap_views);
     free(list->heap_runs);
-    free(list->table);
+    free(list->heap_addresses);
     list->heap_views = views;
     list->heap_runs = runs;
-    list->table = table;
+    list->heap_addresses = addresses;
     list->capacity = capacity;
     list->previous_count = 0; /* the new arrays are empty */
     return GSC_OK;
@@ -77,7 +77,8 @@ static inline gsc_status append_view(gsc__list *list, const char *api)
     view->first_element = list->elements;
     list->elements = elements;
     list->plain = list->plain && view->dense && view->kind == list->views[0].kind;
-    list->ascending = list->ascending && (list->count == 0 || view[-1].start < view->start);
+    list->ascending = list->ascending && (uintptr_t)view->start >= list->end;
+    list->end = gsc__view_end(view);
     list->run_count =
         gsc__runs_append(list->runs, list->run_count, view->start, view->count, gsc__kind_size(view->kind));
     list->count++;
@@ -110,12 +111,13 @@ static inline gsc_status add(gsc__list *list, const DLTensor *tensor, size_t ind
         return GSC_OK;
     gsc__view *view = &list->views[list->count];
     if (list->matches_previous) {
-        if (list->count < list->previous_count && gsc__view_unchanged(view, tensor)) {
+        if (list->count < list->previous_count && view->index == index && gsc__view_unchanged(view, tensor)) {
             list->count++;
             return GSC_OK;
         }
         recount(list);
     }
+    view->index = index;
     if (gsc__view_fast(tensor, view))
         return append_view(list, rules->api);
     return add_checked(list, tensor, index, NULL, rules);
@@ -156,53 +158,50 @@ gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source 
     return GSC_OK;
 }
 
-static bool same_layout(const gsc__view *a, const gsc__view *b)
+/* Copies at most 120 bytes of the name, so that a message has room for two. */
+static void describe(const gsc__list *list, size_t view, const gsc__list_source *source, char *text, size_t size)
 {
-    if (a->dense)
-        return true;
-    gsc__layout one, other;
-    gsc__layout_collapse(a->tensor, a->kind, &one);
-    gsc__layout_collapse(b->tensor, b->kind, &other);
-    size_t bytes = (size_t)one.ndim * sizeof one.shape[0];
-    return one.ndim == other.ndim && memcmp(one.shape, other.shape, bytes) == 0 &&
-           memcmp(one.stride, other.stride, bytes) == 0;
+    size_t index = list->views[view].index;
+    const char *name = source && source->name ? source->name(source->self, index) : NULL;
+    if (name)
+        snprintf(text, size, "gradient %zu (\"%.120s\")", index, name);
+    else
+        snprintf(text, size, "gradient %zu", index);
 }
 
-static bool same_elements(const gsc__view *a, const gsc__view *b)
+__attribute__((cold, noinline)) static gsc_status refuse_pair(const gsc__list *list, const size_t pair[2],
+                                                              gsc__overlap overlap, const gsc__list_source *source,
+                                                              const gsc__list_rules *rules)
 {
-    return a->start == b->start && a->count == b->count && a->kind == b->kind && a->dense == b->dense &&
-           same_layout(a, b);
+    char first[160], second[160];
+    bool swapped = list->views[pair[0]].index > list->views[pair[1]].index;
+    describe(list, pair[swapped], source, first, sizeof first);
+    describe(list, pair[!swapped], source, second, sizeof second);
+    return gsc_fail(GSC_ERR_VALUE, "%s: %s and %s %s; hand over each element once, or the same view twice", rules->api,
+                    first, second,
+                    overlap == GSC_OVERLAPPING ? "share memory, which would be written twice"
+                                               : "are interleaved too irregularly to tell whether they share memory");
 }
 
-static size_t hash_address(const void *address)
+/* Keeps the first of each set of identical views. */
+static gsc_status make_distinct(gsc__list *list, const gsc__list_source *source, const gsc__list_rules *rules)
 {
-    uint64_t bits = (uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
-    return (size_t)(bits >> 32);
-}
-
-/* Keeps the first of each set of identical views. Open addressing; slots hold a view's position + 1, 0 is free. */
-static void drop_duplicates(gsc__list *list)
-{
-    size_t inline_table[2 * GSC_LIST_INLINE], *table = list->table ? list->table : inline_table;
-    size_t mask = 2 * GSC_LIST_INLINE - 1;
-    while (mask + 1 < 2 * list->count)
-        mask = 2 * mask + 1;
-    memset(table, 0, (mask + 1) * sizeof *table);
+    gsc__address inline_addresses[2 * GSC_LIST_INLINE];
+    gsc__address *work = list->heap_addresses ? list->heap_addresses : inline_addresses;
+    size_t pair[2];
+    gsc__overlap overlap = gsc__views_distinct(list->views, list->count, rules->writes, work, pair);
+    if (overlap != GSC_DISJOINT)
+        return refuse_pair(list, pair, overlap, source, rules);
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {
-        const gsc__view *view = &list->views[i];
-        size_t slot = hash_address(view->start) & mask;
-        while (table[slot] != 0 && !same_elements(view, &list->views[table[slot] - 1]))
-            slot = (slot + 1) & mask;
-        if (table[slot] != 0)
-            continue;
-        list->views[kept++] = *view;
-        table[slot] = kept;
+        if (list->views[i].count > 0)
+            list->views[kept++] = list->views[i];
     }
-    if (kept == list->count)
-        return;
-    list->count = kept;
-    recount(list);
+    if (kept < list->count) {
+        list->count = kept;
+        recount(list);
+    }
+    return GSC_OK;
 }
 
 static void place_blocks(gsc__list *list)
@@ -229,13 +228,14 @@ static gsc_status reserve_sums(gsc__list *list)
     return GSC_OK;
 }
 
-/* Views that begin at ascending addresses differ: only others need the hash table. */
-gsc_status gsc__list_finish(gsc__list *list, bool want_norm)
+/* Views that ascend without touching one another need no comparison, nor do those of the previous list. */
+gsc_status gsc__list_finish(gsc__list *list, const gsc__list_source *source, const gsc__list_rules *rules,
+                            bool want_norm)
 {
     if (list->matches_previous && list->count < list->previous_count)
         recount(list);
     if (!list->matches_previous && !list->ascending)
-        drop_duplicates(list);
+        GSC_TRY(make_distinct(list, source, rules));
     list->previous_count = list->count;
     if (!want_norm)
         return GSC_OK;
@@ -247,7 +247,7 @@ void gsc__list_free(gsc__list *list)
 {
     free(list->heap_views);
     free(list->heap_runs);
-    free(list->table);
+    free(list->heap_addresses);
     free(list->heap_sums);
     gsc__list_init(list);
     list->count = 0;

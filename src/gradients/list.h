@@ -3,7 +3,7 @@
  *
  *     gsc__list_begin(&list, n)            allocates when n grows beyond GSC_LIST_INLINE
  *     gsc__list_add(&list, tensor, …)      n times: checks one tensor, or refuses it by name
- *     gsc__list_finish(&list, …)           drops identical views listed twice; allocates when a norm is wanted
+ *     gsc__list_finish(&list, …)           drops identical views listed twice, refuses others that share elements
  *     gsc__sweep_unscale, gsc__norm_sum …  loops over all elements on all threads
  *
  * The tensors and their shapes are borrowed until the loops are done. While a list repeats the previous one, which is
@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gradients/distinct.h"
 #include "gradients/view.h"
 #include "gradscaler/dtype.h"
 #include "gradscaler/status.h"
@@ -30,24 +31,26 @@ typedef struct gsc__list {
     gsc__run *runs; /* the elements, neighbours joined, if `plain` */
     size_t run_count;
     bool plain;            /* all views are dense and of the first one's kind */
-    bool ascending;        /* each view begins above the one before, so that none is listed twice */
+    bool ascending;        /* each view begins behind the end of the one before: none share elements */
+    uintptr_t end;         /* of the last view */
     bool matches_previous; /* the views so far are the previous list's first `count`; the totals above are of all */
     size_t previous_count; /* views left of the previous list; 0 once this one differs from it */
-    size_t capacity;       /* of heap_views and heap_runs; `table` has twice as many */
+    size_t capacity;       /* of heap_views and heap_runs; heap_addresses has twice as many */
     gsc__view *heap_views; /* NULL: inline_views */
     gsc__run *heap_runs;
-    size_t *table;           /* for finding duplicates */
-    size_t blocks;           /* of all tensors; only where a norm is wanted */
-    gsc__partial *sums;      /* one partial norm per block */
-    size_t sums_capacity;    /* of heap_sums */
-    gsc__partial *heap_sums; /* NULL: inline_sums */
+    gsc__address *heap_addresses; /* for finding views that share elements */
+    size_t blocks;                /* of all tensors; only where a norm is wanted */
+    gsc__partial *sums;           /* one partial norm per block */
+    size_t sums_capacity;         /* of heap_sums */
+    gsc__partial *heap_sums;      /* NULL: inline_sums */
     gsc__view inline_views[GSC_LIST_INLINE];
     gsc__run inline_runs[GSC_LIST_INLINE];
     gsc__partial inline_sums[GSC_LIST_INLINE];
 } gsc__list;
 
 typedef struct gsc__list_rules {
-    bool writes; /* elements will be written: refuse strides that reach one twice */
+    bool writes; /* elements will be written: refuse strides that reach one twice, and views that share some; the same
+                    for all calls of one list */
     bool allow_fp16;
     const char *api; /* the public function, for messages */
 } gsc__list_rules;
@@ -68,8 +71,11 @@ typedef struct gsc__list_source {
 } gsc__list_source;
 gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules);
 
-/* May allocate the partial sums (GSC_ERR_MEMORY) when the total size grows and want_norm is set. */
-gsc_status gsc__list_finish(gsc__list *list, bool want_norm);
+/* Drops identical views; refuses (GSC_ERR_VALUE) two others that share elements, where rules->writes. source may be
+ * NULL: then messages have no names. May allocate the partial sums (GSC_ERR_MEMORY) when the total size grows and
+ * want_norm is set. */
+gsc_status gsc__list_finish(gsc__list *list, const gsc__list_source *source, const gsc__list_rules *rules,
+                            bool want_norm);
 void gsc__list_free(gsc__list *list);
 
 #endif

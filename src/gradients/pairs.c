@@ -6,9 +6,8 @@
 #include <stdlib.h>
 
 #include "base/try.h"
+#include "gradients/distinct.h"
 #include "gradients/fast_view.h"
-#include "gradients/layout.h"
-#include "gradients/overlap.h"
 
 /* A pair in words. Made only for a message, since scaling a loss costs less than printing. */
 typedef struct pair_text {
@@ -70,24 +69,9 @@ static bool same_view(const gsc__view *a, const gsc__view *b)
     return true;
 }
 
-static bool ends_before(const gsc__view *a, const gsc__view *b)
-{
-    return (uintptr_t)a->start + a->count * gsc__kind_size(a->kind) <= (uintptr_t)b->start;
-}
-
-bool gsc__views_disjoint(const gsc__view *a, const gsc__view *b)
-{
-    if (a->dense && b->dense)
-        return ends_before(a, b) || ends_before(b, a);
-    gsc__layout one, other;
-    gsc__layout_collapse(a->tensor, a->kind, &one);
-    gsc__layout_collapse(b->tensor, b->kind, &other);
-    return gsc__are_disjoint(&one, &other);
-}
-
 static gsc_status check_overlap(const gsc__view *in, const gsc__view *out, const gsc__message_subject *pair)
 {
-    if (same_view(in, out) || gsc__views_disjoint(in, out))
+    if (same_view(in, out) || gsc__view_overlap(in, out) == GSC_DISJOINT)
         return GSC_OK;
     return gsc_fail(
         GSC_ERR_VALUE,
@@ -123,16 +107,7 @@ typedef struct span {
 static span span_of(const gsc__pair *pairs, size_t index, bool is_out)
 {
     const gsc__view *view = is_out ? &pairs[index].out : &pairs[index].in;
-    size_t elements = view->count;
-    if (!view->dense) {
-        gsc__layout layout;
-        gsc__layout_collapse(view->tensor, view->kind, &layout);
-        elements = 1;
-        for (int d = 0; d < layout.ndim; d++)
-            elements += (size_t)((layout.shape[d] - 1) * layout.stride[d]);
-    }
-    uintptr_t start = (uintptr_t)view->start;
-    return (span){start, start + elements * gsc__kind_size(view->kind), index, is_out};
+    return (span){(uintptr_t)view->start, gsc__view_end(view), index, is_out};
 }
 
 static int compare_starts(const void *a, const void *b)
@@ -154,7 +129,7 @@ static gsc_status check_spans(gsc__pair *pairs, const span *a, const span *b, co
 {
     gsc__pair *one = &pairs[a->pair], *other = &pairs[b->pair];
     if (!(a->is_out || b->is_out) || one->in.count == 0 || other->in.count == 0 ||
-        gsc__views_disjoint(a->is_out ? &one->out : &one->in, b->is_out ? &other->out : &other->in))
+        gsc__view_overlap(a->is_out ? &one->out : &one->in, b->is_out ? &other->out : &other->in) == GSC_DISJOINT)
         return GSC_OK;
     if (same_elements(&one->in, &other->in) && same_elements(&one->out, &other->out)) {
         pairs[a->pair > b->pair ? a->pair : b->pair].in.count = 0;

@@ -23,9 +23,6 @@ gsc_status gsc__pair_check(const DLTensor *in, const DLTensor *out, const gsc__m
  * empty. subject: the public function, and what messages call an `in`. GSC_ERR_MEMORY: the check needs a list. */
 gsc_status gsc__pairs_check(gsc__pair *pairs, size_t n, const gsc__message_subject *subject);
 
-/* Whether no element of a shares memory with one of b; false if undecided. */
-bool gsc__views_disjoint(const gsc__view *a, const gsc__view *b);
-
 /* The first dimension in which two tensors of one ndim differ; ndim if none does. */
 static inline int gsc__different_dimension(const DLTensor *a, const DLTensor *b)
 {

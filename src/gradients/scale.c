@@ -8,6 +8,7 @@
 #include "base/blocks.h"
 #include "base/half_rows.h"
 #include "base/isa.h"
+#include "gradients/distinct.h"
 #include "gradients/fast_view.h"
 #include "gradients/layout.h"
 #include "gradients/pairs.h"
@@ -180,7 +181,7 @@ bool gsc__scale_fast(const DLTensor *in, const DLTensor *out, double factor)
         return false;
     if (gsc__different_dimension(in, out) < in->ndim)
         return false;
-    if (from.start != to.start && !gsc__views_disjoint(&from, &to))
+    if (from.start != to.start && gsc__view_overlap(&from, &to) != GSC_DISJOINT)
         return false;
     if (from.count < LEAST_FOR_KERNEL && factor != 1.0)
         multiply_few(from.kind, from.start, to.start, from.count, factor);

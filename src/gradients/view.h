@@ -34,6 +34,7 @@ typedef struct gsc__view {
     size_t count; /* elements */
     gsc__kind kind;
     bool dense;           /* in some order the elements are `count` neighbours from start on */
+    size_t index;         /* the gradient's, for messages; only in a list */
     size_t first_element; /* elements of the views before this one in its list */
     size_t first_block;   /* and blocks; only where a norm is wanted */
 } gsc__view;

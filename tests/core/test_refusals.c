@@ -162,6 +162,16 @@ static void test_self_overlapping_strides(void **state)
     }
 }
 
+/* trial T2, rule 5.10 */
+static void test_gradients_that_share_elements(void **state)
+{
+    (void)state;
+    refusal t;
+    refusal_start(&t, GSC_FLOAT32, 1);
+    t.grad->data = &t.first[1];
+    assert_refused(&t, GSC_ERR_VALUE, "gradient 1 (\"first\") and gradient 2 (\"fc.bias\") share memory");
+}
+
 /* rule 5.5 */
 static void test_odd_strides_that_reach_nothing_twice(void **state)
 {
@@ -389,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_complex_is_unsupported),
         cmocka_unit_test(test_other_dtypes_and_lanes),
         cmocka_unit_test(test_self_overlapping_strides),
+        cmocka_unit_test(test_gradients_that_share_elements),
         cmocka_unit_test(test_odd_strides_that_reach_nothing_twice),
         cmocka_unit_test(test_device_not_served),
         cmocka_unit_test(test_malformed_tensors),

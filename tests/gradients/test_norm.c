@@ -17,7 +17,7 @@ static double norm_of(DLTensor *tensors, size_t n, double r, double p)
     assert_ok(gsc__list_begin(&list, n));
     for (size_t i = 0; i < n; i++)
         assert_ok(gsc__list_add(&list, &tensors[i], i, &reads));
-    assert_ok(gsc__list_finish(&list, true));
+    assert_ok(gsc__list_finish(&list, NULL, &reads, true));
     gsc__norm_sums sums = {.exponent = gsc__norm_exponent(&list, r, p)};
     gsc__norm_sum(&list, r, p, &sums, NULL);
     gsc__list_free(&list);
@@ -171,7 +171,7 @@ static void test_sums_add_up_over_ranks(void **state)
         gsc__list list = {.count = 0};
         assert_ok(gsc__list_begin(&list, 1));
         assert_ok(gsc__list_add(&list, &tensor, 0, &reads));
-        assert_ok(gsc__list_finish(&list, true));
+        assert_ok(gsc__list_finish(&list, NULL, &reads, true));
         gsc__norm_sums sums = {.exponent = 0};
         gsc__norm_sum(&list, 1.0, 2.0, &sums, NULL);
         for (int bin = 0; bin < 3; bin++)

@@ -34,10 +34,29 @@ static void test_in_and_out(void **state)
     assert_fails(GSC_ERR_VALUE, check_pair(GSC_FLOAT32, 99, 1, 0, 0), "out has strides", "more than once");
 }
 
+/* float32 x[rows][columns]: in x[:, 0::2], out x[:, 1::2]. */
+static void test_scale_of_alternating_columns(void **state)
+{
+    (void)state;
+    for (int64_t columns = 4; columns <= 7; columns++)
+        for (int64_t rows = 1; rows <= 4; rows++) {
+            const int64_t shape[2] = {rows, columns / 2}, strides[2] = {columns, 2};
+            DLTensor in = tensor_over(memory, GSC_FLOAT32, 2, shape, strides);
+            DLTensor out = tensor_over(memory + 1, GSC_FLOAT32, 2, shape, strides);
+            const gsc__message_subject subject = {.api = "gsc_scaler_scale", .what = "in"};
+            gsc__pair pair;
+            assert_ok(gsc__pair_check(&in, &out, &subject, &pair));
+            assert_ok(gsc__pair_check(&out, &in, &subject, &pair));
+            out.data = memory + 2;
+            assert_fails(GSC_ERR_VALUE, gsc__pair_check(&in, &out, &subject, &pair), "overlap");
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_and_out),
+        cmocka_unit_test(test_scale_of_alternating_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
