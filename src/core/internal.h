@@ -162,8 +162,8 @@ typedef struct gsc__user {
     const gsc_buffer *buffers;      /* if GSC_USED_WITH_BUFFERS */
     size_t count;                   /* of buffers */
 } gsc__user;
-/* Finds or makes the record for such a call. */
-gsc_status gsc__record_open(gsc_scaler *scaler, const gsc__user *user, gsc__record **out);
+/* Prepares the record for such a call; makes it where *record is NULL, not known. */
+gsc_status gsc__record_open(gsc_scaler *scaler, const gsc__user *user, gsc__record **record);
 bool gsc__records_all_ready(const gsc_scaler *scaler);
 /* Begins the next iteration: all READY, nothing pending. */
 void gsc__records_reset(gsc_scaler *scaler);

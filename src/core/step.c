@@ -224,7 +224,7 @@ gsc_status gsc__step(gsc_scaler *scaler, const gsc__user *user, gsc__record *rec
     if (!attempt.result.has_value)
         attempt.result.value = 0.0;
     /* The step of a disabled scaler may have had its optimizer forgotten. */
-    record = gsc__record_find(scaler, user->key);
+    record = scaler->options.enabled ? attempt.record : gsc__record_find(scaler, user->key);
     if (record) {
         record->result = attempt.result;
         record->has_result = true;
