@@ -51,7 +51,7 @@ test:
 	@scripts/install run data test
 	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON -DGSC_WERROR=$(WERROR)
 	cmake --build $(BUILD) -j $(JOBS)
-	cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
+	@scripts/run-tests $(BUILD) -j $(JOBS)
 
 test-python:
 	@scripts/install run python

@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "elements.h"
 #include "layouts.h"
+#include "skipped.h"
 
 typedef struct format {
     const char *name;
@@ -120,7 +121,7 @@ static void test_same_bits_as_hardware(void **state)
     (void)state;
     unsigned eax, ebx, ecx, edx;
     if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & bit_F16C) == 0)
-        skip();
+        SKIP_BECAUSE("this processor does not convert float16 (F16C)");
     for (uint32_t half = 0; half < 0x10000u; half++)
         assert_int_equal(gsc__float_bits(gsc__f16_to_f32((uint16_t)half)),
                          gsc__float_bits(hardware_widen((uint16_t)half)));

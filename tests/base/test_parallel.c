@@ -14,6 +14,7 @@
 #include "asserts.h"
 #include "gradscaler/status.h"
 #include "sanitizer_options.h"
+#include "skipped.h"
 
 enum { MOST = 1000 };
 
@@ -207,8 +208,8 @@ static int exit_normally(void) { exit(each_once(MOST, 0) ? 0 : 1); }
 static void test_loops_after_the_pools_end(void **state)
 {
     (void)state;
-    if (UNDER_THREAD_SANITIZER) /* does not follow threads that start after a fork ("dup thread") */
-        skip();
+    if (UNDER_THREAD_SANITIZER)
+        SKIP_BECAUSE("ThreadSanitizer does not follow threads that start after a fork");
     gsc_set_num_threads(3);
     assert_child_success(exit_normally);
     gsc_set_num_threads(0);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "rig.h"
+#include "skipped.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define HAVE_INTERPOSITION 0
@@ -181,21 +182,21 @@ static void test_creation_may_fail(void **state)
 static void test_no_allocation_after_the_first_iteration(void **state)
 {
     (void)state;
-    skip();
+    SKIP_BECAUSE("allocations of a sanitized build cannot be made to fail");
 }
 
 /* rule 15.3 */
 static void test_each_allocation_may_fail(void **state)
 {
     (void)state;
-    skip();
+    SKIP_BECAUSE("allocations of a sanitized build cannot be made to fail");
 }
 
 /* rule 15.3 */
 static void test_creation_may_fail(void **state)
 {
     (void)state;
-    skip();
+    SKIP_BECAUSE("allocations of a sanitized build cannot be made to fail");
 }
 
 #endif

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # One epoch of Fashion-MNIST, if it is installed.
-[ -e "${GRADSCALER_DATA:-/usr/share/datasets}/fashion-mnist/train-images-idx3-ubyte.gz" ] || exit 77
+[ -e "${GRADSCALER_DATA:-/usr/share/datasets}/fashion-mnist/train-images-idx3-ubyte.gz" ] || skip 'Fashion-MNIST is not installed'
 summary fashion --epochs 1
 holds 'fashion_code == 0 && fashion_data == "fashion-mnist" && fashion_model == "mlp" && fashion_precision == "fp16"'
 holds 'fashion_steps + fashion_skipped == 469 && fashion_growths >= 3'

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # A full file system: a small one in memory, if one may be mounted.
-[ "$(getconf PAGESIZE)" = 4096 ] || { echo 'skipped: the sizes are for pages of 4096 bytes'; exit 77; }
+[ "$(getconf PAGESIZE)" = 4096 ] || skip 'the sizes are for pages of 4096 bytes'
 mkdir disk
 for flags in -Urm -m; do
     # shellcheck disable=SC2086
     unshare $flags mount -t tmpfs -o size=64k none disk 2>/dev/null && break
     flags=
 done
-[ "$flags" ] || { echo 'skipped: no file system may be mounted here'; exit 77; }
+[ "$flags" ] || skip 'no file system may be mounted here'
 
 cat >script <<'END'
 train() {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Output that cannot be written is an error; the summary for people.
-[ -c /dev/full ] || exit 77
+[ -c /dev/full ] || skip 'no /dev/full'
 fails() {
     "$gradscaler" "$@" >/dev/full 2>err
     echo "exit $?"

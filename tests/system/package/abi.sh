@@ -16,8 +16,7 @@ for compiler in "$CC -std=c11" "c++ -x c++ -std=c++17"; do
     done
 done
 
-# The dumps were made on x86-64.
-[ "$(uname -m)" = x86_64 ] || exit 77
+[ "$(uname -m)" = x86_64 ] || skip "the dumps were made on x86-64"
 configure_and_install debug -DCMAKE_BUILD_TYPE=Debug -DGSC_TRAIN="$GSC_TRAIN" -DGSC_CLI=OFF -DGSC_BUILD_TESTS=OFF
 libraries=gradscaler
 ! with_train || libraries="gradscaler gradscaler-train"

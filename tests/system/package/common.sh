@@ -13,6 +13,13 @@ fail() {
     exit 1
 }
 
+# Leaves the check out; `make test` shows the file GSC_SKIPPED.
+skip() {
+    echo "skipped: $*"
+    echo "package_$(basename "$0" .sh): $*" >>"${GSC_SKIPPED:-/dev/null}"
+    exit 77
+}
+
 with_train() { [ "$GSC_TRAIN" = ON ]; }
 
 # configure_and_install NAME OPTION...: builds the tree once more into $WORK/NAME, installs into $WORK/NAME/prefix.

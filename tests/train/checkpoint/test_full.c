@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 
 #include "safetensors_files.h"
+#include "skipped.h"
 
 static const rule_case adam = {gsc_optim_create_adam, {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
 
@@ -61,10 +62,8 @@ static int tear_down(void **state)
 
 static void skip_without_mount(void)
 {
-    if (dir)
-        return;
-    print_message("skipped: no file system may be mounted here\n");
-    skip();
+    if (!dir)
+        SKIP_BECAUSE("no file system may be mounted here");
 }
 
 static unsigned long used_blocks(void)

@@ -7,6 +7,7 @@
 #include "asserts.h"
 #include "gradscaler/data.h"
 #include "idx_files.h"
+#include "skipped.h"
 #include "temp_dir.h"
 
 #define IMAGES "train-images-idx3-ubyte"
@@ -164,7 +165,7 @@ static void fashion_mnist_is_read(void **state)
 {
     (void)state;
     if (access(FASHION_MNIST, F_OK) != 0)
-        skip();
+        SKIP_BECAUSE("Fashion-MNIST is not installed");
     check_fashion_mnist("train", 60000);
     check_fashion_mnist("t10k", 10000);
     gsc_idx idx;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors outside a tape: creation, refusals, names, the lifetime of gradients. */
+#include "skipped.h"
 #include "tape_rig.h"
 
 #if defined(__has_feature)
@@ -70,7 +71,7 @@ static void memory_that_is_not_there_is_reported(void **state)
 {
     (void)state;
     if (SANITIZED)
-        skip(); /* sanitizers end the process instead of returning NULL */
+        SKIP_BECAUSE("sanitizers end the process instead of returning NULL");
     gsc_tensor *out = NULL;
     assert_fails(GSC_ERR_MEMORY, gsc_tensor_create(GSC_FLOAT64, SHAPE(INT64_C(1) << 56), &out), "float64",
                  "[72057594037927936]");
