@@ -7,6 +7,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .dtensors import groups_of, is_dtensor
+
 
 def torch_tensor_type() -> Any:
     """`torch.Tensor`; None if the program has not imported torch."""
@@ -50,22 +52,34 @@ def is_buffer(value: Any) -> bool:
 def expose(gradients: list[Any]) -> list[Any]:
     """Replaces, in the list, PyTorch gradients that the core cannot borrow themselves by views of their elements.
 
-    A sparse gradient becomes its values. A subclass is detached: it refuses DLPack if it requires a gradient."""
+    A sparse gradient becomes its values, a DTensor this rank's part. A subclass is detached: it refuses DLPack if it
+    requires a gradient. Returns the process groups of the ranks among which DTensors are split, each once."""
+    groups: list[Any] = []
     tensor_type = torch_tensor_type()
     if tensor_type is not None:
         for index, gradient in enumerate(gradients):
             if gradient is None or (type(gradient) is tensor_type and not gradient.is_sparse):
                 continue
             if isinstance(gradient, tensor_type):
-                gradients[index] = _exposed(index, gradient)
-    return gradients
+                if is_dtensor(gradient):
+                    groups.extend(group for group in groups_of(gradient) if group not in groups)
+                    gradient = gradient.to_local()
+                gradient = gradient.detach()
+                gradients[index] = gradient._values() if gradient.is_sparse else gradient
+    return groups
 
 
-def _exposed(index: int, gradient: Any) -> Any:
-    if hasattr(gradient, "to_local") and hasattr(gradient, "placements"):
-        raise NotImplementedError(
-            f"gradient {index} is a torch DTensor, which is not served; hand over a list of the local shards "
-            "(grad.to_local()) and let the ranks agree through GradScaler(comm=...)"
-        )
-    gradient = gradient.detach()
-    return gradient._values() if gradient.is_sparse else gradient
+def note_written(arrays: list[Any]) -> None:
+    """Tells PyTorch's autograd that these have been changed in place: a backward pass that needs what they held before
+    then raises, as after PyTorch's own functions, instead of computing with what they hold now."""
+    tensor_type = torch_tensor_type()
+    graph = getattr(getattr(sys.modules.get("torch"), "autograd", None), "graph", None)
+    increment = getattr(graph, "increment_version", None)
+    if tensor_type is None or increment is None:  # another thread is importing torch; or it is older than 2.1
+        return
+    tensors = [array for array in arrays if isinstance(array, tensor_type)]
+    try:
+        increment(tensors)
+    except TypeError:  # older versions take one tensor
+        for tensor in tensors:
+            increment(tensor)

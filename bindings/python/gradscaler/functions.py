@@ -3,9 +3,10 @@
 
 `arrays` is one array, or an iterable of arrays in which None entries are passed over. Arrays live in host memory, hold
 float32, float64, float16 or bfloat16, have any shape and any strides, and support DLPack or the buffer protocol: NumPy,
-PyTorch, array.array, ml_dtypes' bfloat16. They are changed in place, never copied. All checks come before the first
-change. All functions raise ValueError (dtype, layout, a bad number; a read-only array to be changed), TypeError (not an
-array; a masked array of NumPy), NotImplementedError (complex), DeviceError."""
+PyTorch, array.array, ml_dtypes' bfloat16. They are changed in place, never copied, and PyTorch's autograd is told. All
+checks come before the first change. All functions raise ValueError (dtype, layout, a bad number; a read-only array to
+be changed), TypeError (not an array; a masked array of NumPy), NotImplementedError (complex; a DTensor that is split
+among ranks), DeviceError."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import _core
-from .arrays import expose, is_buffer, is_tensor, torch_parameter_type, torch_tensor_type
+from .arrays import expose, is_buffer, is_tensor, note_written, torch_parameter_type, torch_tensor_type
 from .checks import real
 from .results import GradStatistics
 
@@ -33,7 +34,10 @@ def unscale_grads(arrays: Any | Iterable[Any], scale: float) -> bool:
     >>> grad
     array('f', [1.0, 2.0])
     """
-    return _core.unscale_grads(_as_list(arrays), real("scale", scale), None)
+    gradients = _as_list(arrays)
+    found_inf = _core.unscale_grads(gradients, real("scale", scale), None)
+    note_written(gradients)
+    return found_inf
 
 
 def check_grads(arrays: Any | Iterable[Any]) -> bool:
@@ -73,7 +77,10 @@ def clip_grad_norm_(arrays: Any | Iterable[Any], max_norm: float, norm_type: flo
     >>> [round(x, 5) for x in grad]
     [0.6, 0.8]
     """
-    return _core.clip_grad_norm(_as_list(arrays), real("max_norm", max_norm), real("norm_type", norm_type), None)
+    gradients = _as_list(arrays)
+    norm = _core.clip_grad_norm(gradients, real("max_norm", max_norm), real("norm_type", norm_type), None)
+    note_written(gradients)
+    return norm
 
 
 def clip_grad_value_(arrays: Any | Iterable[Any], clip_value: float) -> None:
@@ -85,7 +92,9 @@ def clip_grad_value_(arrays: Any | Iterable[Any], clip_value: float) -> None:
     >>> grad
     array('f', [-1.0, 0.5])
     """
-    _core.clip_grad_value(_as_list(arrays), real("clip_value", clip_value), None)
+    gradients = _as_list(arrays)
+    _core.clip_grad_value(gradients, real("clip_value", clip_value), None)
+    note_written(gradients)
 
 
 def grad_statistics(array: Any) -> GradStatistics:
@@ -127,4 +136,9 @@ def _exposed(arrays: list[Any]) -> list[Any]:
             raise TypeError(f"array {index} is a parameter; hand over gradients: [p.grad for p in parameters]")
         if array.is_sparse and not array.is_coalesced():
             raise ValueError(f"array {index} is sparse with duplicates not yet summed; call its coalesce() first")
-    return expose(arrays)
+    if expose(arrays):
+        raise NotImplementedError(
+            "an array is a DTensor that is split among ranks, whose parts are not put together here; pass to_local() "
+            "for this rank's part alone"
+        )
+    return arrays

@@ -36,6 +36,7 @@ class Handles:
         self._optimizers: dict[Handle, Callable[[], Any]] = {}  # of the known handles
         self._held: deque[int] = deque()  # the keys of those that are held
         self._died: deque[int] = deque()  # the keys of those that have died; a new one may have taken a key over
+        self._present: dict[Handle, list[bool]] = {}  # which gradients were there when they were unscaled
         self._unfinished = False
 
     def get(self, optimizer: Any) -> Handle:
@@ -66,6 +67,20 @@ class Handles:
         optimizer = self._optimizers.get(handle)
         return None if optimizer is None else optimizer()
 
+    def note_present(self, handle: Handle, present: list[bool] | None) -> None:
+        """Keeps which gradients were there when they were unscaled; None: unknown."""
+        if present is None:
+            self._present.pop(handle, None)
+        else:
+            self._present[handle] = present
+
+    def new_gradients(self, handle: Handle, present: list[bool] | None) -> list[int]:
+        """The indices of gradients that are there now and were not when the others were unscaled; none if unknown."""
+        before = self._present.get(handle)
+        if before is None or present is None or before == present:
+            return []
+        return [index for index, there in enumerate(present) if there and not any(before[index : index + 1])]
+
     def iteration_is_open(self) -> bool:
         """Whether this iteration has begun and needs an update to end it."""
         return self._unfinished or any(self._is_open(known.handle) for known in list(self._known.values()))
@@ -95,4 +110,5 @@ class Handles:
         handle = self._known[key].handle
         self.mark_if_open(handle)
         self._core.forget(handle)
+        self._present.pop(handle, None)
         del self._known[key], self._optimizers[handle]

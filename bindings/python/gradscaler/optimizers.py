@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from .arrays import expose, torch_parameter_type, torch_tensor_type
 
@@ -20,18 +21,55 @@ _EXPECTED = (
 )
 
 
-def gradients(optimizer: Any, sums: bool, half_sums: bool) -> list[Any]:
-    """The gradients in their order, None where a parameter has none. Raises TypeError if it is no optimizer.
+class Gradients(NamedTuple):
+    """The gradients of an optimizer, for one call of the core."""
+
+    arrays: Any
+    """A list in their order, None where a parameter has none; or why there are none."""
+    name: Callable[[int], str | None] | None
+    """From a gradient's index to its name; None if the gradients have no names."""
+    groups: list[Any]
+    """The process groups of the ranks among which PyTorch's DTensors are split; [] mostly."""
+
+
+def gradients(optimizer: Any, sums: bool, half_sums: bool) -> Gradients:
+    """The gradients. Raises TypeError if it is no optimizer.
 
     A sparse gradient may list an element several times. sums: these must be summed first, as for a norm; half_sums:
     those of float16 must, because their sum may overflow."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:
-        return _gradients_of_groups(groups, sums, half_sums)
+        parameters = _parameters(groups)
+        found = _gradients_of_groups(groups, parameters, sums, half_sums)
+        return Gradients(found, _namer(optimizer, list(map(len, parameters))), expose(found))
+    found = _listed_gradients(optimizer)
+    _check_list(found, sums, half_sums)
+    return Gradients(found, _namer(optimizer, []), expose(found))
+
+
+def present(optimizer: Any) -> list[bool] | None:
+    """Which gradients are there now. None for an object with `grads()`, which is asked once an iteration."""
+    groups = getattr(optimizer, "param_groups", None)
+    if groups is not None:
+        return [parameter.grad is not None for members in _parameters(groups) for parameter in members]
     if callable(getattr(optimizer, "grads", None)):
-        return _gradients_of_list(_listed(optimizer.grads()), sums, half_sums)
+        return None
+    return [gradient is not None for gradient in _listed_gradients(optimizer)]
+
+
+def describe(optimizer: Any, index: int) -> str:
+    """A gradient, as messages call it."""
+    groups = getattr(optimizer, "param_groups", None)
+    name = _namer(optimizer, [] if groups is None else list(map(len, _parameters(groups))))
+    text = None if name is None else name(index)
+    return f"gradient {index}" if text is None else f'gradient {index} ("{text}")'
+
+
+def _listed_gradients(optimizer: Any) -> list[Any]:
+    if callable(getattr(optimizer, "grads", None)):
+        return _listed(optimizer.grads())
     if isinstance(optimizer, (list, tuple)):
-        return _gradients_of_list(list(optimizer), sums, half_sums)
+        return list(optimizer)
     raise TypeError(_EXPECTED.format(type(optimizer).__name__))
 
 
@@ -41,32 +79,33 @@ def _listed(grads: Any) -> list[Any]:
     return list(grads)
 
 
-def _parameters(groups: Any) -> list[Any]:
+def _parameters(groups: Any) -> list[list[Any]]:
+    """The parameters of each group. An iterator of parameters is read here, once."""
     try:
-        return [parameter for group in groups for parameter in group["params"]]
+        return [list(group["params"]) for group in groups]
     except (TypeError, LookupError) as error:
         raise TypeError(
             f"param_groups (a {type(groups).__name__}) must be a list of dicts, each with a list 'params'"
         ) from error
 
 
-def _gradients_of_groups(groups: Any, sums: bool, half_sums: bool) -> list[Any]:
-    parameters = _parameters(groups)
+def _gradients_of_groups(groups: Any, parameters: list[list[Any]], sums: bool, half_sums: bool) -> list[Any]:
     try:
-        found = [parameter.grad for parameter in parameters]
+        found = [parameter.grad for members in parameters for parameter in members]
     except AttributeError:
-        for index, parameter in enumerate(parameters):
+        for index, parameter in enumerate(itertools.chain(*parameters)):
             if not hasattr(parameter, "grad"):
-                where = _names_in_groups(groups)[index]
+                where = _names_in_groups(groups, list(map(len, parameters)))[index]
                 raise TypeError(f"{where} is a {type(parameter).__name__}, which has no attribute grad") from None
         raise
     if sums or half_sums:
+        holders = list(itertools.chain(*parameters))
         for index in _with_duplicates(found, sums):
-            parameters[index].grad = found[index] = found[index].coalesce()
-    return expose(found)
+            holders[index].grad = found[index] = found[index].coalesce()
+    return found
 
 
-def _gradients_of_list(found: list[Any], sums: bool, half_sums: bool) -> list[Any]:
+def _check_list(found: list[Any], sums: bool, half_sums: bool) -> None:
     parameter_type = torch_parameter_type()
     for index, gradient in enumerate(found):
         if parameter_type is not None and type(gradient) is parameter_type:
@@ -74,7 +113,6 @@ def _gradients_of_list(found: list[Any], sums: bool, half_sums: bool) -> list[An
     if sums or half_sums:
         for index in _with_duplicates(found, sums):
             raise ValueError(f"gradient {index} is sparse with duplicates not yet summed; coalesce() it first")
-    return expose(found)
 
 
 def _with_duplicates(found: list[Any], every: bool) -> list[int]:
@@ -93,18 +131,17 @@ def _with_duplicates(found: list[Any], every: bool) -> list[int]:
     ]
 
 
-def namer(optimizer: Any) -> Callable[[int], str | None] | None:
-    """A function from a gradient's index to its name, for one call of the core; None if the gradients have no names. It
-    lists the names when it is first called."""
+def _namer(optimizer: Any, sizes: list[int]) -> _Names | None:
+    """sizes: how many parameters each group has; an iterator of parameters cannot be counted again."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:
-        return _Names(lambda: _names_in_groups(groups))
-    if callable(getattr(optimizer, "names", None)):
-        return _Names(lambda: list(optimizer.names()))
-    return None
+        return _Names(lambda: _names_in_groups(groups, sizes))
+    return _Names(lambda: list(optimizer.names())) if callable(getattr(optimizer, "names", None)) else None
 
 
 class _Names:
+    """A function from a gradient's index to its name. It lists the names when it is first called."""
+
     def __init__(self, make: Callable[[], list[Any]]) -> None:
         self._make = make
         self._names: list[Any] | None = None
@@ -115,12 +152,12 @@ class _Names:
         return None if index >= len(self._names) or self._names[index] is None else str(self._names[index])
 
 
-def _names_in_groups(groups: Any) -> list[str]:
+def _names_in_groups(groups: Any, sizes: list[int]) -> list[str]:
     names: list[str] = []
-    for number, group in enumerate(groups):
+    for number, (group, size) in enumerate(zip(groups, sizes)):
         listed = group.get("param_names")
         given = listed if isinstance(listed, (list, tuple)) else ()
-        for index in range(len(group["params"])):  # a parameter that was appended later has no name
+        for index in range(size):  # a parameter that was appended later has no name
             name = given[index] if index < len(given) else None
             names.append(f"param_groups[{number}]['params'][{index}]" if name is None else name)
     return names
@@ -138,13 +175,17 @@ def stepper(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ca
     raise TypeError(_EXPECTED.format(f"{type(optimizer).__name__}, which has no step()"))
 
 
-def dropping_references(grads: Any, step: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """The step, preceded by clearing the list `grads`. NumPy's resize() refuses arrays with further references, and
-    memory that the step frees must not be kept."""
+def dropping_references(
+    grads: Any, step: Callable[..., Any] | None, before: Callable[[], object] | None = None
+) -> Callable[..., Any] | None:
+    """The step, preceded by `before` and by clearing the list `grads`. NumPy's resize() refuses arrays with further
+    references, and memory that the step frees must not be kept."""
     if step is None:
         return None
 
     def take(*multiplier: float) -> Any:
+        if before is not None:
+            before()
         grads.clear()
         return step(*multiplier)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import warnings
@@ -12,14 +13,17 @@ from typing import Any, Callable, NamedTuple, TypeVar
 from . import checks, optimizers, state
 from ._core import Handle, Scaler
 from ._core import clip_grad_norm as clip_list
+from .arrays import note_written
+from .dtensors import found_on_any_rank
 from .handles import Handles
+from .optimizers import Gradients
 from .ranks import Comm
 from .results import EventKind, Outcome, Overflow, Stats, StepResult
 from .scaling import scaled
 
 _T = TypeVar("_T")
 
-_READY, _STEPPED = 0, 2
+_READY, _UNSCALED, _STEPPED = range(3)
 
 _LATER_OPTIONS = {"hysteresis_until_growth": False, "skip_window": 0, "max_skip_share": 0.0, "strict": False}
 """Those that a scaler pickled by version 0.1.0 lacks."""
@@ -227,7 +231,7 @@ class GradScaler:
             RuntimeError: already unscaled or stepped since the last update.
             ValueError: a float16 gradient (see `allow_fp16_grads`), or one that is read-only or of another dtype; the
                 message names it. Nothing is unscaled, and the optimizer stays ready; also after the errors below.
-            NotImplementedError: a complex gradient, a PyTorch DTensor.
+            NotImplementedError: a complex gradient.
             TypeError: not an optimizer, or a gradient that is no array, or a masked one of NumPy.
             DeviceError: a gradient that is not in host memory.
             CommError: the ranks do not agree.
@@ -237,9 +241,30 @@ class GradScaler:
                 handle = self._handles.find(optimizer)
                 if self._core.get_stage(handle) != _READY:
                     self._core.unscale(handle, [], None)  # raises, before a sparse gradient is coalesced
-            grads, name = self._gradients(optimizer)
-            with self._core:
-                self._core.unscale(self._handles.get(optimizer), grads, name)
+            self._unscale(optimizer, self._gradients(optimizer))
+
+    def _unscale(self, optimizer: Any, found: Gradients) -> None:
+        with self._core:
+            handle = self._handles.get(optimizer)
+            try:
+                self._core.unscale(handle, found.arrays, found.name)
+                if found.groups:
+                    self._agree(handle, found.groups)
+            finally:
+                if self._core.get_stage(handle) != _READY:
+                    self._note_unscaled(handle, found.arrays)
+
+    def _note_unscaled(self, handle: Handle, arrays: Any) -> None:
+        if isinstance(arrays, list):  # an exception: they could not be had
+            self._handles.note_present(handle, [array is not None for array in arrays])
+            note_written(arrays)
+
+    def _agree(self, handle: Handle, groups: list[Any]) -> None:
+        """An overflow in another rank's part of a DTensor counts here, too."""
+        found_here = self._core.found_inf(handle)
+        if found_on_any_rank(found_here, groups) and not found_here:
+            self._core.rearm(handle)
+            self._core.record(handle, True)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscales if that was not done, then calls `optimizer.step(*args, **kwargs)`, or skips it after an overflow.
@@ -287,16 +312,46 @@ class GradScaler:
     def _take_step(
         self, optimizer: Any, step: Callable[[], Any] | None, step_scaled: Callable[[float], Any] | None
     ) -> Any:
+        if self._stage(optimizer) == _UNSCALED:
+            self._warn_of_new_gradients(optimizer, "step", stacklevel=4)
         with self._core:
             handle = self._handles.find(optimizer)
             if self._core.get_stage(handle) != _READY:
                 return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # does not read gradients
-        grads, name = self._gradients(optimizer)
-        step, step_scaled = (
-            optimizers.dropping_references(grads, step),
-            optimizers.dropping_references(grads, step_scaled),
-        )
-        return self._call_step(optimizer, grads, name, step, step_scaled)
+        found = self._gradients(optimizer)
+        if found.groups:
+            self._unscale(optimizer, found)
+            return self._call_step(optimizer, [], None, step, None)
+        arrays = found.arrays
+        if step_scaled is not None:  # gradients stay as they are
+            step = optimizers.dropping_references(arrays, step)
+            step_scaled = optimizers.dropping_references(arrays, step_scaled)
+            return self._call_step(optimizer, arrays, found.name, step, step_scaled)
+        step = optimizers.dropping_references(arrays, step, lambda: note_written(arrays))
+        try:
+            return self._call_step(optimizer, arrays, found.name, step, None)
+        finally:
+            self._note_step(optimizer, arrays)
+
+    def _note_step(self, optimizer: Any, arrays: Any) -> None:
+        """After a step that unscaled, which may have skipped or failed. `arrays` is empty if the step was called."""
+        stage = self._stage(optimizer)
+        if stage != _READY and isinstance(arrays, list):
+            note_written(arrays)
+        if stage == _UNSCALED:
+            with contextlib.suppress(Exception):  # that of the step comes first
+                self._handles.note_present(self._handles.find(optimizer), optimizers.present(optimizer))
+
+    def _warn_of_new_gradients(self, optimizer: Any, function: str, stacklevel: int) -> None:
+        new = self._handles.new_gradients(self._handles.find(optimizer), optimizers.present(optimizer))
+        if new:
+            more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
+            warnings.warn(
+                f"{function}: {optimizers.describe(optimizer, new[0])}{more} was absent when the others were unscaled, "
+                "and is there now: it is used as it is, still scaled; call unscale_ after the last backward pass",
+                RuntimeWarning,
+                stacklevel=stacklevel,
+            )
 
     def _call_step(self, optimizer: Any, grads: Any, name: Any, step: Any, step_scaled: Any) -> Any:
         with self._core:
@@ -320,15 +375,16 @@ class GradScaler:
         self._call_step(optimizer, [], None, None, None)
         return value
 
-    def _gradients(self, optimizer: Any, sums: bool = False) -> Any:
-        """The gradients and a function that names them. With ranks, an exception is returned in place of the gradients:
-        the core tells the other ranks before it is raised."""
+    def _gradients(self, optimizer: Any, sums: bool = False) -> Gradients:
+        """The gradients. With ranks, an exception is returned in place of their list: the core tells the other ranks
+        before it is raised. Then the ranks also agree through the core, and not through the groups of DTensors."""
         try:
-            return optimizers.gradients(optimizer, sums, self._options["allow_fp16_grads"]), optimizers.namer(optimizer)
+            found = optimizers.gradients(optimizer, sums, self._options["allow_fp16_grads"])
         except Exception as error:
             if self._comm is None:
                 raise
-            return error, None
+            return Gradients(error, None, [])
+        return found if self._comm is None else found._replace(groups=[])
 
     def update(self, new_scale: Any = None) -> None:
         """Ends the iteration: adapts the scale, and makes every optimizer ready.
@@ -382,9 +438,27 @@ class GradScaler:
             handle = self._handles.find(optimizer)
             if self._core.get_stage(handle) == _STEPPED:
                 self._core.clip_grad_norm(handle, [], None, max_norm, norm_type)  # raises, likewise
-        grads, name = self._gradients(optimizer, sums=True)
+        if self._stage(optimizer) == _UNSCALED:
+            self._warn_of_new_gradients(optimizer, "clip_grad_norm_", stacklevel=3)
+        found = self._gradients(optimizer, sums=True)
+        if found.groups:
+            raise NotImplementedError(
+                "clip_grad_norm_: the gradients are DTensors, split among ranks whose norms are not summed here; call "
+                "unscale_ and torch.nn.utils.clip_grad_norm_, or give GradScaler(comm=...)"
+            )
+        return self._clip(optimizer, found, max_norm, norm_type)
+
+    def _clip(self, optimizer: Any, found: Gradients, max_norm: float, norm_type: float) -> float:
         with self._core:
-            return self._core.clip_grad_norm(self._handles.get(optimizer), grads, name, max_norm, norm_type)
+            handle = self._handles.get(optimizer)
+            was_ready = self._core.get_stage(handle) == _READY
+            try:
+                norm = self._core.clip_grad_norm(handle, found.arrays, found.name, max_norm, norm_type)
+            finally:
+                if was_ready and self._core.get_stage(handle) != _READY:
+                    self._note_unscaled(handle, found.arrays)
+            note_written(found.arrays)
+            return norm
 
     def record(self, optimizer: Any, found_inf: bool) -> None:
         """For gradients that you have unscaled and checked yourself: records the result, as `unscale_` does.
@@ -394,7 +468,9 @@ class GradScaler:
         if self._enabled:
             found_inf = bool(found_inf)
             with self._core:
-                self._core.record(self._handles.get(optimizer), found_inf)
+                handle = self._handles.get(optimizer)
+                self._core.record(handle, found_inf)
+                self._handles.note_present(handle, None)
 
     def skip(self, optimizer: Any) -> None:
         """Your own skip: the optimizer counts as stepped, without a step.

@@ -110,11 +110,12 @@ def test_forgotten_optimizers_leave_nothing():
     for _ in range(3):
         for _ in range(100):
             scaler.step(Arrays(f32(1.0)))  # dies at once, so that the next one may have its address
-            scaler.step([f32(1.0)])
+            scaler.unscale_([f32(1.0)])
         scaler.step(kept)
         scaler.update()
         assert list(scaler._handles._known) == [id(kept)]
         assert len(scaler._handles._optimizers) == 1
+        assert not scaler._handles._present
         assert not scaler._handles._held
         assert not scaler._handles._died
     assert kept.steps == 3

@@ -407,3 +407,37 @@ def test_two_scalers_may_share_an_optimizer():
     first.unscale_(optimizer)
     second.unscale_(optimizer)
     assert optimizer.param_groups[0]["params"][0].grad == 1.0
+
+
+class Once:
+    """Parameters that can be read again and again, but have no length."""
+
+    def __init__(self, *members):
+        self.members = members
+
+    def __iter__(self):
+        return iter(self.members)
+
+
+@pytest.mark.parametrize("params", [Once, lambda *members: dict(enumerate(members)).values()])
+def test_parameters_in_any_iterable(params):
+    optimizer = sgd(f32(8.0))
+    optimizer.param_groups[0]["params"] = params(Param([1.0], f32(8.0)), Param([1.0], f32(np.inf)))
+    scaler = GradScaler(init_scale=4.0)
+    scaler.step(optimizer)
+    (overflow,) = scaler.overflows(optimizer)
+    assert (overflow.index, overflow.name) == (1, "param_groups[0]['params'][1]")
+
+
+def test_an_iterator_of_parameters_is_read_once_as_in_pytorch():
+    param = Param([1.0], f32(8.0))
+    optimizer = sgd()
+    optimizer.param_groups[0].update(params=iter([param]), param_names=["weight"])
+    scaler = GradScaler(init_scale=4.0)
+    scaler.unscale_(optimizer)
+    assert param.grad == 2.0
+    param.grad = np.ones(1, np.float16)
+    optimizer.param_groups[0]["params"] = (p for p in [param])
+    scaler.update()
+    with pytest.raises(ValueError, match=r'^step: gradient 0 \("weight"\) .*float16'):
+        scaler.step(optimizer)

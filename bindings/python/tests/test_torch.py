@@ -178,19 +178,6 @@ def test_sparse_duplicates_that_overflow_in_their_sum():
     assert param.grad.to_dense()[1, 2] == 3.0
 
 
-def test_dtensors_are_refused():
-    class DTensor(torch.Tensor):
-        placements = ()
-
-        def to_local(self):
-            raise AssertionError
-
-    param = parameter([1.0])
-    param.grad = torch.ones(1).as_subclass(DTensor)
-    with pytest.raises(NotImplementedError, match="DTensor"):
-        GradScaler().unscale_(torch.optim.SGD([param], lr=1.0))
-
-
 def test_other_devices_are_refused():
     param = torch.nn.Parameter(torch.zeros(2, device="meta"))
     param.grad = torch.zeros(2, device="meta")

@@ -46,6 +46,7 @@ ALONE: Dict[str, Difference] = {
     "empty-gradients": Difference("1", "0"),
     "shared-gradient": Difference("0.25", "0.5"),
     "disabled-getters": Difference("AttributeError", "2.0"),
+    "late-gradient": Difference("-16.0 []", "-16.0 ['RuntimeWarning']"),
     "nan-bits": Difference("2", "1"),
     "state-dict-entries": Difference("False", "True"),
     "positional-closure": Difference("0.5", "RuntimeError"),

@@ -153,6 +153,20 @@ def _(library: Any, scaler_type: Any) -> Any:
     return float(first.grad[0])
 
 
+@shows("late-gradient")
+def _(library: Any, scaler_type: Any) -> Any:
+    scaler = started(library, scaler_type, init_scale=2.0)
+    optimizer = sgd(library, [2.0], [0.0])
+    late = optimizer.param_groups[1]["params"][0]
+    late.grad = None
+    scaler.unscale_(optimizer)
+    late.grad = array(library, [16.0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scaler.step(optimizer)
+    return f"{float(late.data[0])} {[warning.category.__name__ for warning in caught]}"
+
+
 @shows("overlapping-gradient")
 def _(library: Any, scaler_type: Any) -> Any:
     optimizer = sgd(library, [1.0, 1.0])
