@@ -162,9 +162,9 @@ static void observe(void *self, const gsc_event *event)
         return;
     frame_enter_python(scaler->frame);
     py_handle *handle = handle_from_optimizer(event->optimizer);
-    PyObject *done = PyObject_CallFunction(scaler->observer, "idLOd", (int)event->kind, event->scale,
-                                           (long long)event->update, handle ? (PyObject *)handle : Py_None,
-                                           event->scale_before);
+    PyObject *done =
+        PyObject_CallFunction(scaler->observer, "idLOd", (int)event->kind, event->scale, (long long)event->update,
+                              handle ? (PyObject *)handle : Py_None, event->scale_before);
     if (!done)
         frame_stash_exception(scaler->frame, scaler->observer);
     Py_XDECREF(done);

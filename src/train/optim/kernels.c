@@ -3,9 +3,23 @@
 #include "train/optim/kernels.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/isa.h"
+
+/* Adam works on four arrays, more than hardware prefetchers follow well. SGD's two and three get slower with it. */
+enum {
+    LINE = 64,                 /* bytes of a cache line */
+    PREFETCH_BYTES = 4 * LINE, /* at a time, of each array */
+    PREFETCH_AHEAD = 4096      /* bytes from the element at work */
+};
+
+__attribute__((always_inline)) static inline void prefetch_ahead(const void *x)
+{
+    for (uintptr_t byte = 0; byte < PREFETCH_BYTES; byte += LINE) /* may be past the end: nothing is read */
+        __builtin_prefetch((const void *)((uintptr_t)x + PREFETCH_AHEAD + byte));
+}
 
 /* Included once per type, because C has no other way to write a formula in operators for both. */
 #define GSC_REAL float

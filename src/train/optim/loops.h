@@ -58,13 +58,21 @@ __attribute__((always_inline)) static inline void GSC_LOOP(adam)(const gsc__upda
                    weight2 = (GSC_REAL)(1 - rule->beta2);
     const bool near_old = (GSC_REAL)(1 - rule->beta1) < (GSC_REAL)0.5;
     const GSC_REAL weight1 = near_old ? (GSC_REAL)(1 - rule->beta1) : 1 - (GSC_REAL)(1 - rule->beta1);
-    for (size_t i = 0; i < count; i++) {
-        GSC_REAL p = param[i] * shrink, g = grad[i] * multiplier * rest, m = exp_avg[i];
-        g = weight_decay != 0 ? g + weight_decay * p : g;
-        m = near_old ? m + weight1 * (g - m) : g - weight1 * (g - m);
-        GSC_REAL v = exp_avg_sq[i] * beta2 + weight2 * g * g;
-        exp_avg[i] = m;
-        exp_avg_sq[i] = v;
-        param[i] = p - step_size * m / (GSC_SQRT(v) / correction + eps);
+    const size_t step = PREFETCH_BYTES / sizeof(GSC_REAL);
+    for (size_t first_of_step = 0; first_of_step < count; first_of_step += step) {
+        const size_t end = count - first_of_step < step ? count : first_of_step + step;
+        prefetch_ahead(param + first_of_step);
+        prefetch_ahead(grad + first_of_step);
+        prefetch_ahead(exp_avg + first_of_step);
+        prefetch_ahead(exp_avg_sq + first_of_step);
+        for (size_t i = first_of_step; i < end; i++) {
+            GSC_REAL p = param[i] * shrink, g = grad[i] * multiplier * rest, m = exp_avg[i];
+            g = weight_decay != 0 ? g + weight_decay * p : g;
+            m = near_old ? m + weight1 * (g - m) : g - weight1 * (g - m);
+            GSC_REAL v = exp_avg_sq[i] * beta2 + weight2 * g * g;
+            exp_avg[i] = m;
+            exp_avg_sq[i] = v;
+            param[i] = p - step_size * m / (GSC_SQRT(v) / correction + eps);
+        }
     }
 }
