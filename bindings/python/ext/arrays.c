@@ -25,6 +25,7 @@ typedef struct array_request {
     PyObject *object;
     bool writes;
     const char *what; /* NULL: "gradient", with index and name */
+    bool is_output;   /* "out", with index */
     size_t index;
     PyObject *name;
 } array_request;
@@ -35,13 +36,19 @@ static int no_memory(void)
     return -1;
 }
 
+static PyObject *describe(const array_request *request)
+{
+    if (request->is_output)
+        return PyUnicode_FromFormat("out[%zd]", (Py_ssize_t)request->index);
+    return request->what ? PyUnicode_FromString(request->what) : describe_gradient(request->index, request->name);
+}
+
 /* Raises `gradient 3 ("weight") …`, from the exception that is set, if any. */
 static int refuse(const array_request *request, PyObject *exception, const char *why)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *subject =
-        request->what ? PyUnicode_FromString(request->what) : describe_gradient(request->index, request->name);
+    PyObject *subject = describe(request);
     PyObject *class_name = PyObject_GetAttrString((PyObject *)Py_TYPE(request->object), "__name__");
     PyObject *message = subject && class_name ? PyUnicode_FromFormat("%U (a %S) %s", subject, class_name, why) : NULL;
     Py_XDECREF(subject);
@@ -225,10 +232,12 @@ static int take_next(arrays *borrowed, const array_request *request)
     return 0;
 }
 
-int arrays_take(arrays *borrowed, PyObject *list, bool writes, PyObject *name)
+/* request: that of each item, but for the object and the index. */
+static int take_list(arrays *borrowed, PyObject *list, array_request request)
 {
     if (!PyList_Check(list)) {
-        PyErr_Format(PyExc_TypeError, "gradients come as a list of arrays and None, not as %S", Py_TYPE(list));
+        PyErr_Format(PyExc_TypeError, "%s come as a list of arrays and None, not as %S",
+                     request.is_output ? "outputs" : "gradients", Py_TYPE(list));
         return -1;
     }
     Py_ssize_t count = PyList_Size(list);
@@ -236,13 +245,23 @@ int arrays_take(arrays *borrowed, PyObject *list, bool writes, PyObject *name)
         return -1;
     int status = 0;
     for (Py_ssize_t i = 0; i < count && status == 0; i++) {
-        PyObject *object = PyList_GetItem(list, i); /* IndexError: it has become shorter */
-        const array_request request = {.object = object, .writes = writes, .index = (size_t)i, .name = name};
-        status = object ? take_next(borrowed, &request) : -1;
+        request.object = PyList_GetItem(list, i); /* IndexError: it has become shorter */
+        request.index = (size_t)i;
+        status = request.object ? take_next(borrowed, &request) : -1;
     }
     if (status < 0)
         arrays_release(borrowed);
     return status;
+}
+
+int arrays_take(arrays *borrowed, PyObject *list, bool writes, PyObject *name)
+{
+    return take_list(borrowed, list, (array_request){.writes = writes, .name = name});
+}
+
+int arrays_take_outputs(arrays *borrowed, PyObject *list)
+{
+    return take_list(borrowed, list, (array_request){.writes = true, .is_output = true});
 }
 
 int arrays_take_one(arrays *borrowed, PyObject *object, bool writes, const char *what)

@@ -40,6 +40,9 @@ typedef struct arrays { /* all zero: empty */
  * Python code (an array's __dlpack__, its release, name), which may change any Python object. */
 int arrays_take(arrays *borrowed, PyObject *list, bool writes, PyObject *name);
 
+/* The same for arrays that are written, as results: "out[3]" in messages. */
+int arrays_take_outputs(arrays *borrowed, PyObject *list);
+
 /* The same for a single array, not None: its DLTensor is borrowed->tensors[0]. what: its name in messages ("source").
  */
 int arrays_take_one(arrays *borrowed, PyObject *object, bool writes, const char *what);

@@ -55,6 +55,28 @@ static PyObject *unscale_grads(PyObject *Py_UNUSED(module), PyObject *args, PyOb
     return end(&call, status) ? PyBool_FromLong(found_inf) : NULL;
 }
 
+static PyObject *unscale_grads_to(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"grads", "out", "scale", NULL};
+    PyObject *list, *out_list;
+    double scale;
+    loop_call call;
+    arrays out = {0};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOd:unscale_grads_to", names, &list, &out_list, &scale) ||
+        arrays_take_outputs(&out, out_list) < 0)
+        return NULL;
+    if (begin(&call, list, false, Py_None) < 0) {
+        arrays_free(&out);
+        return NULL;
+    }
+    bool found_inf = false;
+    size_t count = call.grads.count < out.count ? call.grads.count : out.count; /* functions.py makes them equal */
+    gsc_status status = gsc_unscale_grads_to(call.grads.tensors, out.tensors, count, scale, &found_inf);
+    bool done = end(&call, status);
+    arrays_free(&out);
+    return done ? PyBool_FromLong(found_inf) : NULL;
+}
+
 static PyObject *check_grads(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"grads", "name", NULL};
@@ -187,6 +209,7 @@ static PyObject *version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 /* Functions without a docstring here are wrapped by those of gradscaler/functions.py, which have one. */
 static PyMethodDef methods[] = {
     WITH_KEYWORDS(unscale_grads, NULL),
+    WITH_KEYWORDS(unscale_grads_to, NULL),
     WITH_KEYWORDS(check_grads, NULL),
     WITH_KEYWORDS(grad_norm, NULL),
     WITH_KEYWORDS(clip_grad_norm, NULL),

@@ -24,6 +24,7 @@ from .functions import (
     grad_norm,
     grad_statistics,
     unscale_grads,
+    unscale_grads_to,
 )
 from .ranks import Comm
 from .results import EventKind, GradStatistics, Outcome, Overflow, Stats, StepResult
@@ -52,4 +53,5 @@ __all__ = [
     "isa",
     "set_num_threads",
     "unscale_grads",
+    "unscale_grads_to",
 ]

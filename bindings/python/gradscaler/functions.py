@@ -40,6 +40,31 @@ def unscale_grads(arrays: Any | Iterable[Any], scale: float) -> bool:
     return found_inf
 
 
+def unscale_grads_to(arrays: Any | Iterable[Any], out: Any | Iterable[Any], scale: float) -> bool:
+    """Writes every element divided by `scale` to `out`; returns whether some result is infinite or NaN.
+
+    For float16 gradients, which would lose small values in place: `out` holds arrays of the same shapes, each of the
+    gradient's dtype, or of float32 or float64 wider than it. One pass, rounded once, to the dtype of `out`. An entry
+    that is None in either is passed over. `out` shares no element with another array of the call, but may be the
+    gradient itself. `scale` is a normal float32 number > 0.
+
+    >>> from array import array
+    >>> grad, master = array("f", [1.0, 2.0]), array("d", [0.0, 0.0])
+    >>> unscale_grads_to([grad], [master], 1024.0)
+    False
+    >>> master
+    array('d', [0.0009765625, 0.001953125])
+    """
+    gradients, results = _as_list(arrays), _as_list(out)
+    if len(gradients) != len(results):
+        raise ValueError(
+            f"unscale_grads_to: out has {len(results)} arrays and arrays {len(gradients)}; give equally many"
+        )
+    found_inf = _core.unscale_grads_to(gradients, results, real("scale", scale))
+    note_written(results)
+    return found_inf
+
+
 def check_grads(arrays: Any | Iterable[Any]) -> bool:
     """Whether some element is infinite or NaN.
 

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from conftest import Arrays, f32, sgd
 
-from gradscaler import GradScaler, check_grads, clip_grad_norm_, clip_grad_value_, grad_norm, unscale_grads
+from gradscaler import (
+    GradScaler,
+    check_grads,
+    clip_grad_norm_,
+    clip_grad_value_,
+    grad_norm,
+    unscale_grads,
+    unscale_grads_to,
+)
 
 
 class Tensor(np.ndarray):
@@ -38,6 +46,7 @@ def test_functions_that_write_tell_autograd(told):
         lambda grads: unscale_grads(grads, 2.0),
         lambda grads: clip_grad_norm_(grads, 1.0),
         lambda grads: clip_grad_value_(grads, 0.1),
+        lambda grads: unscale_grads_to(grads, grads, 2.0),
     ):
         told.clear()
         write([None, array, grad])

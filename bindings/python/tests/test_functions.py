@@ -21,6 +21,7 @@ from gradscaler import (
     grad_norm,
     grad_statistics,
     unscale_grads,
+    unscale_grads_to,
 )
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -159,3 +160,43 @@ def test_nothing_is_imported_behind_the_users_back():
         "assert not {'numpy', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# trial T23
+def test_unscaling_half_precision_into_float32():
+    """Apex's loop: 2**-10 / 2**20 is zero in float16."""
+    half, doubles = np.full(3, 2.0**-10, np.float16), np.full((2, 2), 3.0)
+    masters = [np.zeros(3, np.float32), None, np.zeros((2, 2))]
+    assert unscale_grads_to([half, half, doubles], masters, 2.0**20) is False
+    assert masters[0].tolist() == [2.0**-30] * 3
+    assert masters[2].tolist() == [[3.0 * 2.0**-20] * 2] * 2
+    assert half.tolist() == [2.0**-10] * 3
+    half[1] = np.inf
+    half.flags.writeable = False
+    assert unscale_grads_to(half, masters[0], 2.0) is True
+    assert masters[0].tolist() == [2.0**-11, np.inf, 2.0**-11]
+
+
+def test_refusals_of_unscale_grads_to():
+    half, master = np.ones(3, np.float16), np.zeros(3, np.float32)
+    read_only = master.copy()
+    read_only.flags.writeable = False
+    for arrays, out, scale, error, match in (
+        ([half], [], 2.0, ValueError, "out has 0 arrays and arrays 1; give equally many"),
+        ([half], [np.zeros(4, np.float32)], 2.0, ValueError, r"^unscale_grads_to: .*shape\[0\]"),
+        ([master], [half], 2.0, ValueError, "^unscale_grads_to: .*wider"),
+        ([None, half], [None, read_only], 2.0, ValueError, r"^out\[1\] \(a ndarray\) is read-only"),
+        ([half], ["text"], 2.0, TypeError, r"^out\[0\] \(a str\) is no array"),
+        ([half], 3, 2.0, TypeError, "got int"),
+        ([half], [master], 0.0, ValueError, "scale is 0"),
+        ([half, half], [master, master[:3]], 0.5, None, None),
+        ([half, half.copy()], [master, master], 2.0, ValueError, "^unscale_grads_to"),
+    ):
+        if error is None:
+            assert unscale_grads_to(arrays, out, scale) is False  # the same pair twice
+            assert master.tolist() == [2.0] * 3
+            master[:] = 0
+            continue
+        with pytest.raises(error, match=match):
+            unscale_grads_to(arrays, out, scale)
+        assert (half.tolist(), master.tolist()) == ([1.0] * 3, [0.0] * 3)
