@@ -213,8 +213,8 @@ def step_with_scale(optimizer: Any, step: Callable[[], Any], scale: float | None
     if scale is None:
         optimizer.grad_scale = None if preset is missing else preset
     else:
-        optimizer.grad_scale = _scalar(scale) if preset is missing or preset is None else _scalar(scale) * preset
-    optimizer.found_inf = _scalar(0.0)
+        optimizer.grad_scale = scalar(scale) if preset is missing or preset is None else scalar(scale) * preset
+    optimizer.found_inf = scalar(0.0)
     try:
         return step()
     finally:
@@ -225,7 +225,7 @@ def step_with_scale(optimizer: Any, step: Callable[[], Any], scale: float | None
             optimizer.grad_scale = preset
 
 
-def _scalar(value: float) -> Any:
+def scalar(value: float) -> Any:
     """`value` as a float32 tensor of no dimensions if torch is imported, else itself."""
     full = getattr(sys.modules.get("torch"), "full", None)
     if torch_tensor_type() is None or full is None:  # None: another thread is importing it

@@ -17,6 +17,7 @@ from .arrays import note_written
 from .dtensors import found_on_any_rank
 from .handles import Handles
 from .optimizers import Gradients
+from .private import CurrentScale, PrivateNames
 from .ranks import Comm
 from .results import EventKind, Outcome, Overflow, Stats, StepResult
 from .scaling import scaled
@@ -44,7 +45,7 @@ class Event(NamedTuple):
     """The scale before the event. `OVERFLOW`: the one that the gradients carried."""
 
 
-class GradScaler:
+class GradScaler(PrivateNames):
     """Dynamic loss scaling for mixed-precision training.
 
     Half precision loses small gradients: they underflow to zero. A scaler multiplies the loss by a large factor, the
@@ -530,6 +531,13 @@ class GradScaler:
     def get_scale(self) -> float:
         """The current scale; 1.0 when disabled."""
         return self._core.get_scale()
+
+    def _get_scale_async(self) -> Any:
+        """The scale as PyTorch's own scaler keeps it: a float32 tensor of no dimensions, a float without PyTorch; None
+        when disabled. Programs for PyTorch's scaler use this name and `_scale`; `get_scale` is the public one."""
+        return optimizers.scalar(self._core.get_scale()) if self._enabled else None
+
+    _scale = CurrentScale(_get_scale_async)
 
     def get_growth_factor(self) -> float:
         """The factor by which the scale grows."""

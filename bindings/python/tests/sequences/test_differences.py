@@ -9,11 +9,11 @@ import re
 import struct
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, NamedTuple
 
 import pytest
 
-pytest.importorskip("numpy")
+np = pytest.importorskip("numpy")
 pytest.importorskip("ml_dtypes")
 
 from gradscaler import GradScaler  # noqa: E402
@@ -26,7 +26,10 @@ DOCS = Path(__file__).parents[4] / "docs" / "python-differences.md"
 
 Case = Callable[[Any, Any], Any]  # an array library's names (arrays.py), a scaler's type
 CASES: Dict[str, Case] = {}
-NEED_TORCH = ("fused-overflow", "preset-grad-scale")
+NEED_TORCH = (
+    *("fused-overflow", "preset-grad-scale", "fused-float16"),
+    *("update-types", "update-requires-grad", "empty-sparse-gradient", "isinstance"),
+)
 
 
 def shows(identifier: str) -> Callable[[Case], Case]:
@@ -38,7 +41,7 @@ def shows(identifier: str) -> Callable[[Case], Case]:
 
 
 def array(library: Any, values: List[float], dtype: str = "float32") -> Any:
-    code = {"float32": "f", "float64": "d"}[dtype]
+    code = {"float16": "e", "float32": "f", "float64": "d"}[dtype]
     return library.array(dtype, [len(values)], struct.pack(f"<{len(values)}{code}", *values))
 
 
@@ -88,6 +91,36 @@ def _(library: Any, scaler_type: Any) -> Any:
     scaler_type("cpu", growth_interval=0)
 
 
+@shows("constructor-types")
+def _(library: Any, scaler_type: Any) -> Any:
+    scaler = scaler_type("cpu", init_scale=True, growth_interval=2.5)
+    return f"{scaler.get_scale()} {scaler.get_growth_interval()}"
+
+
+@shows("disabled-by-none")
+def _(library: Any, scaler_type: Any) -> Any:
+    return scaler_type("cpu", enabled=None).is_enabled()
+
+
+@shows("scale-of-mapping")
+def _(library: Any, scaler_type: Any) -> Any:
+    return type(scaler_type("cpu").scale({"loss": array(library, [1.0])})).__name__
+
+
+@shows("scale-of-named-tuple")
+def _(library: Any, scaler_type: Any) -> Any:
+    class Pair(NamedTuple):
+        first: Any
+        second: Any
+
+    return type(scaler_type("cpu").scale(Pair(array(library, [1.0]), array(library, [2.0])))).__name__
+
+
+@shows("scale-of-numpy")
+def _(library: Any, scaler_type: Any) -> Any:
+    return scaler_type("cpu", init_scale=4.0).scale(np.float32(1.0))
+
+
 @shows("scale-first")
 def _(library: Any, scaler_type: Any) -> Any:
     scaler_type("cpu").unscale_(sgd(library, [1.0]))
@@ -95,7 +128,7 @@ def _(library: Any, scaler_type: Any) -> Any:
 
 @shows("scale-of-string")
 def _(library: Any, scaler_type: Any) -> Any:
-    scaler_type("cpu").scale("loss")
+    scaler_type("cpu").scale([array(library, [1.0]), "loss"])
 
 
 @shows("float32-scale")
@@ -257,7 +290,99 @@ def _(library: Any, scaler_type: Any) -> Any:
     copy.deepcopy(scaler)
 
 
-def fused(library: Any, value: float) -> Any:
+@shows("complex-beside-float32")
+def _(library: Any, scaler_type: Any) -> Any:
+    """What the float32 gradient is after the refusal."""
+    scaler = started(library, scaler_type, init_scale=4.0)
+    optimizer = sgd(library, [4.0], [1.0])
+    imaginary = library.Parameter(library.array("complex64", [1], bytes(8)))
+    imaginary.grad = library.array("complex64", [1], bytes(8))
+    optimizer.param_groups[1]["params"] = [imaginary]
+    with pytest.raises(NotImplementedError):
+        scaler.unscale_(optimizer)
+    return float(param(optimizer).grad[0])
+
+
+@shows("pickle-after-refusal")
+def _(library: Any, scaler_type: Any) -> Any:
+    scaler = started(library, scaler_type)
+    half = library.Parameter(library.array("float16", [1], bytes(2)))
+    half.grad = library.array("float16", [1], bytes(2))
+    with pytest.raises(ValueError):
+        scaler.unscale_(library.OPTIMIZERS["sgd"]([half], 1.0))
+    return copy.deepcopy(scaler).get_scale()
+
+
+@shows("update-types")
+def _(library: Any, scaler_type: Any) -> Any:
+    """PyTorch drops the imaginary part."""
+    import torch
+
+    scales = []
+    for new_scale in (torch.tensor(True), torch.tensor(2 + 3j)):
+        scaler = started(library, scaler_type)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scaler.update(new_scale)
+        scales.append(str(scaler.get_scale()))
+    return " ".join(scales)
+
+
+@shows("update-requires-grad")
+def _(library: Any, scaler_type: Any) -> Any:
+    import torch
+
+    started(library, scaler_type).update(torch.ones((), requires_grad=True))
+
+
+@shows("empty-sparse-gradient")
+def _(library: Any, scaler_type: Any) -> Any:
+    import torch
+
+    scaler, optimizer = started(library, scaler_type), sgd(library, [1.0])
+    param(optimizer).grad = torch.sparse_coo_tensor(torch.zeros((1, 0), dtype=torch.int64), torch.zeros(0), (1,))
+    scaler.step(optimizer)
+    scaler.update()
+    return scaler.state_dict()["_growth_tracker"]
+
+
+@shows("isinstance")
+def _(library: Any, scaler_type: Any) -> Any:
+    import torch
+
+    return isinstance(scaler_type("cpu"), torch.amp.GradScaler)
+
+
+@shows("private-names")
+def _(library: Any, scaler_type: Any) -> Any:
+    return scaler_type("cpu")._growth_tracker
+
+
+@shows("private-scale")
+def _(library: Any, scaler_type: Any) -> Any:
+    """Before the first scale, and after it."""
+    fresh, scaler = scaler_type("cpu", init_scale=4.0)._scale, started(library, scaler_type, init_scale=4.0)
+    assert float(scaler._get_scale_async()) == 4.0
+    return f"{None if fresh is None else float(fresh)} {float(scaler._scale)}"
+
+
+@shows("private-override")
+def _(library: Any, scaler_type: Any) -> Any:
+    """Whether it is called."""
+
+    class Own(scaler_type):  # type: ignore[misc]
+        called = False
+
+        def _unscale_grads_(self, *arguments: Any) -> Any:
+            self.called = True
+            return super()._unscale_grads_(*arguments)
+
+    scaler = started(library, Own)
+    scaler.unscale_(sgd(library, [1.0]))
+    return scaler.called
+
+
+def fused(library: Any, value: float, dtype: str = "float32") -> Any:
     """A fused optimizer that counts its steps."""
 
     class Counting(library.FusedAdam):  # type: ignore[misc]
@@ -267,8 +392,8 @@ def fused(library: Any, value: float) -> Any:
             self.calls += 1
             return super().step(*args, **kwargs)
 
-    parameter = library.Parameter(array(library, [0.0]))
-    parameter.grad = array(library, [value])
+    parameter = library.Parameter(array(library, [0.0], dtype))
+    parameter.grad = array(library, [value], dtype)
     return Counting([parameter], 0.5)
 
 
@@ -278,6 +403,13 @@ def _(library: Any, scaler_type: Any) -> Any:
     started(library, scaler_type).step(optimizer)
     assert float(param(optimizer).data[0]) == 0.0
     return optimizer.calls
+
+
+@shows("fused-float16")
+def _(library: Any, scaler_type: Any) -> Any:
+    optimizer = fused(library, 1.0, "float16")
+    started(library, scaler_type).step(optimizer)
+    return float(param(optimizer).data[0]) != 0.0
 
 
 @shows("preset-grad-scale")
@@ -300,6 +432,7 @@ def test_each_difference_has_its_case() -> None:
     assert set(CASES) == set(ALONE)
 
 
+# trial T19
 @pytest.mark.parametrize("identifier", [each for each in ALONE if each not in NEED_TORCH])
 def test_here(identifier: str) -> None:
     assert outcome(CASES[identifier], arrays, GradScaler) == ALONE[identifier].here
