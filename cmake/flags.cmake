@@ -8,10 +8,13 @@ set(gsc_number_flags -fno-fast-math -ffp-contract=off -fno-trapping-math -fno-ma
 # A short loop can take 40 % longer where it crosses a fetch boundary. Aligned functions keep their loops where they are,
 # whatever code is added before them.
 set(gsc_layout_flags $<$<C_COMPILER_ID:GNU>:-falign-functions=64>)
-set(gsc_warning_flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
+# Exceptions of a caller's callbacks pass through the library, which cleans up as they do.
+set(gsc_unwind_flags -fexceptions)
+set(gsc_warning_flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+                      $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
 
 function(gsc_set_flags target)
-  target_compile_options(${target} PRIVATE ${gsc_number_flags} ${gsc_layout_flags} ${gsc_warning_flags}
+  target_compile_options(${target} PRIVATE ${gsc_number_flags} ${gsc_layout_flags} ${gsc_unwind_flags} ${gsc_warning_flags}
                          $<$<BOOL:${GSC_WERROR}>:-Werror>)
   target_link_options(${target} PRIVATE -fno-fast-math)
   if(GSC_SANITIZE)

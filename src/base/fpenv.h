@@ -7,6 +7,10 @@
  *     … arithmetic …
  *     gsc__fpenv_leave(saved);      // before any callback, which runs in the caller's environment
  *
+ * or, for the rest of a function, also where an exception passes through it:
+ *
+ *     GSC_FPENV_SCOPE;
+ *
  * Compilers do not know that arithmetic depends on the environment, and may move arithmetic between registers across
  * both calls. They do not move calls of functions in other files, nor reads and writes of memory that other files can
  * reach. Inputs and results of all other arithmetic go through gsc__fpenv_pin. */
@@ -72,6 +76,10 @@ static inline gsc__fpenv gsc__fpenv_enter(void)
 static inline void gsc__fpenv_leave(gsc__fpenv saved) { fesetenv(&saved); }
 
 #endif
+
+static inline void gsc__fpenv_scope_end(const gsc__fpenv *saved) { gsc__fpenv_leave(*saved); }
+
+#define GSC_FPENV_SCOPE __attribute__((cleanup(gsc__fpenv_scope_end))) const gsc__fpenv fpenv_scope = gsc__fpenv_enter()
 
 /* Returns value. The compiler moves no arithmetic that value comes from, or goes into, across this call. */
 static inline double gsc__fpenv_pin(double value)

@@ -171,10 +171,13 @@ static void close_loop(void)
     pthread_mutex_unlock(&pool.lock);
     for (int spin = 0; spin < SPINS && atomic_load(&pool.joined) > 0; spin++)
         relax();
+    int cancellable; /* the wait is a cancellation point, and the workers still use the loop */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
     pthread_mutex_lock(&pool.lock);
     while (atomic_load(&pool.joined) > 0)
         pthread_cond_wait(&pool.departed, &pool.lock);
     pthread_mutex_unlock(&pool.lock);
+    pthread_setcancelstate(cancellable, NULL);
 }
 
 static int usable_cores(void)
@@ -209,9 +212,8 @@ int gsc__parallel_threads(void) { return host_loop.fn ? MAX_THREADS : thread_cou
 static void run_one(void *ctx, size_t index)
 {
     const parallel_loop *loop = ctx;
-    gsc__fpenv callers_env = gsc__fpenv_enter();
+    GSC_FPENV_SCOPE;
     loop->task(loop->ctx, index);
-    gsc__fpenv_leave(callers_env);
 }
 
 void gsc_parallel_run(size_t count, gsc_task *task, void *ctx)

@@ -9,8 +9,11 @@ gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_no
     if (status != GSC_OK)
         return record ? gsc__ranks_failed(scaler, record, GSC_COMM_COLLECTIVE_FAILED, status) : status;
     double coefficient = gsc__clip_coefficient(max_norm, *norm);
-    if (coefficient < 1.0)
+    if (coefficient < 1.0) {
+        scaler->progress.activity = GSC_CLIPPING;
         gsc__sweep_multiply(&scaler->list, coefficient);
+        scaler->progress.activity = GSC_IDLE;
+    }
     return GSC_OK;
 }
 
@@ -19,13 +22,16 @@ gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double ma
 {
     const gsc__collect_rules rules = {
         .api = api, .want_norm = true, .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
+    gsc__record *enabled = scaler->options.enabled ? record : NULL;
+    scaler->progress = (gsc__progress){.activity = GSC_MEASURING, .record = enabled, .p = p};
     gsc_status status = gsc__collect(scaler, record, &rules);
+    scaler->progress.activity = GSC_IDLE;
     gsc__env_enter(scaler);
     if (status != GSC_OK) {
         gsc__ranks_norm_refused(scaler, p);
         return status;
     }
-    return gsc__clip_list(scaler, scaler->options.enabled ? record : NULL, max_norm, p, norm);
+    return gsc__clip_list(scaler, enabled, max_norm, p, norm);
 }
 
 static gsc_status check_norm(double max_norm, double p, const char *api)
@@ -58,6 +64,8 @@ static gsc_status clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc__
         GSC_TRY(gsc__require_ready(record, api));
     if (unscaled && record->comm_failure != GSC_COMM_FINE)
         return gsc__refuse_comm(record, api);
+    if (unscaled)
+        GSC_TRY(gsc__require_whole(record, api));
     const gsc__user user = {.api = api, .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
     gsc_status status = gsc__record_open(scaler, &user, &record);
     if (status == GSC_OK)
@@ -76,10 +84,11 @@ gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *op
     const char *api = "gsc_scaler_clip_grad_norm";
     gsc__record *record;
     GSC_TRY(gsc__check_call(scaler, optimizer, api, &record));
+    GSC_CALL_SCOPE(scaler);
     gsc__env_enter(scaler);
     double norm;
-    gsc_status status = clip(scaler, optimizer, record, max_norm, norm_type, api, &norm);
-    if (status == GSC_OK && total_norm)
+    GSC_TRY(clip(scaler, optimizer, record, max_norm, norm_type, api, &norm));
+    if (total_norm)
         *total_norm = norm;
-    return gsc__env_leave(scaler, status);
+    return GSC_OK;
 }

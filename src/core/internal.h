@@ -52,6 +52,7 @@ typedef struct gsc__record {
     bool checked;                                          /* on any rank */
     bool found_inf;                                        /* the last check found an overflow: step will skip */
     bool overflowed;                /* a check since the last update found one: what gsc_scaler_found_inf returns */
+    bool partly_written;            /* an exception interrupted a loop that writes the gradients: no step */
     gsc__comm_failure comm_failure; /* since the last update; unless fine, step will skip */
     double max_abs;                 /* that the last check saw */
     double scale;                   /* that the gradients carried then */
@@ -85,6 +86,24 @@ typedef struct gsc__skip_window {
     uint64_t *bits;       /* NULL: skip_window is 0 */
 } gsc__skip_window;
 
+/* What the running call does, for the exception that may interrupt it. */
+typedef enum gsc__activity {
+    GSC_IDLE,       /* nothing that needs more than a callback's failure does */
+    GSC_COLLECTING, /* asks for gradients or reads them; the other ranks will wait in gsc__ranks_agree */
+    GSC_UNSCALING,  /* writes them; the other ranks as before */
+    GSC_REPORTING,  /* an overflow, on which all ranks have agreed */
+    GSC_MEASURING,  /* asks for gradients or reads them; the other ranks will wait in gsc__ranks_norm */
+    GSC_SUMMING,    /* the same behind its first collective, where it has two */
+    GSC_CLIPPING,   /* writes gradients */
+    GSC_REDUCING    /* is in a collective */
+} gsc__activity;
+
+typedef struct gsc__progress {
+    gsc__activity activity;
+    gsc__record *record; /* whose gradients; NULL: a disabled scaler's */
+    double p;            /* of the norm */
+} gsc__progress;
+
 struct gsc_scaler {
     gsc_scaler_options options; /* limits and init_scale are rounded to float32; setters write here; .comm is &comm */
     gsc_comm comm;
@@ -98,8 +117,9 @@ struct gsc_scaler {
     char last_overflow_text[384];     /* those of the last update that had some, for GSC_ERR_DIVERGED */
     struct gsc__names *retired_names; /* no report needs them, but callers may hold some until the next overflow */
     gsc__records records;
-    gsc__arrays arrays;     /* of the call that is running, as tensors */
-    gsc__list list;         /* the gradients of the call that is running */
+    gsc__arrays arrays; /* of the call that is running, as tensors */
+    gsc__list list;     /* the gradients of the call that is running */
+    gsc__progress progress;
     int callbacks;          /* how many of this scaler are running, one inside the other */
     bool closed;            /* a callback is running that may call const functions only */
     bool in_env;            /* in the library's floating-point environment */
@@ -109,9 +129,9 @@ struct gsc_scaler {
 /* environment.c: the library's floating-point environment, and callbacks.
  *
  * Arithmetic begins with gsc__env_enter. Callbacks go back to the caller's environment, and so does gsc__env_leave,
- * with which every public function returns that may have entered. Entering where arithmetic begins, instead of at the
- * beginning of each public function and again after each callback, is worth it: scale, step and update of one small
- * gradient take 120 ns this way and 146 ns that way. */
+ * with which every public function returns that may have entered; those that call back do so by GSC_CALL_SCOPE.
+ * Entering where arithmetic begins, instead of at the beginning of each public function and again after each callback,
+ * is worth it: scale, step and update of one small gradient take 120 ns this way and 146 ns that way. */
 void gsc__env_enter(gsc_scaler *scaler);                          /* again: no effect */
 gsc_status gsc__env_leave(gsc_scaler *scaler, gsc_status status); /* returns status */
 /* A callback runs between these two, in the caller's environment, with the scaler closed to it. */
@@ -178,7 +198,8 @@ typedef struct gsc__collect_rules {
 gsc_status gsc__check_step_callback(const gsc_optimizer *optimizer, const char *api);
 gsc_status gsc__collect(gsc_scaler *scaler, gsc__record *record, const gsc__collect_rules *rules);
 
-/* ranks.c: the collectives. Afterwards the library's environment is entered. */
+/* ranks.c: the collectives, which note themselves in scaler->progress. Afterwards the library's environment is entered.
+ */
 typedef struct gsc__agreement {
     bool found_inf, checked, failed;
     gsc__comm_failure failure; /* why gsc__ranks_agree fails */
@@ -193,12 +214,35 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__no
 /* Enters the collectives of gsc__ranks_norm for a rank that refused a gradient, because the others wait there. */
 void gsc__ranks_norm_refused(gsc_scaler *scaler, double p);
 
+/* Those that are left where progress is GSC_SUMMING. */
+void gsc__ranks_sums_refused(gsc_scaler *scaler, double p);
+/* The ranks cannot go on with this optimizer's gradients: step will skip. Returns status. */
+gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status);
+
+/* unwind.c: exceptions that pass through a public function: C++'s, a thread's cancellation or exit.
+ *
+ * A function that calls back, or runs a host's parallel-for, has GSC_CALL_SCOPE in its body. At its end this goes back
+ * to the caller's environment. Where an exception ends it, it brings the scaler into the state that a failure would
+ * have left, and enters the collective in which the other ranks wait. */
+typedef struct gsc__call {
+    gsc_scaler *scaler;
+    int callbacks; /* scaler->callbacks at the beginning: the step of a disabled scaler may call functions */
+} gsc__call;
+void gsc__call_interrupted(const gsc__call *call);
+
+static inline void gsc__call_end(const gsc__call *call)
+{
+    if (call->scaler->progress.activity != GSC_IDLE || call->scaler->callbacks != call->callbacks)
+        gsc__call_interrupted(call);
+    (void)gsc__env_leave(call->scaler, GSC_OK);
+}
+
+#define GSC_CALL_SCOPE(of) __attribute__((cleanup(gsc__call_end))) const gsc__call call_scope = {(of), (of)->callbacks}
+
 /* unscale.c */
 double gsc__inverse_scale(const gsc_scaler *scaler);
 /* record NULL: not known, so READY. */
 gsc_status gsc__require_ready(const gsc__record *record, const char *api);
-/* The ranks cannot go on with this optimizer's gradients: step will skip. Returns status. */
-gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status);
 /* Fails with the reason for record->comm_failure, which is not fine. */
 gsc_status gsc__refuse_comm(const gsc__record *record, const char *api);
 typedef struct gsc__check_request {
@@ -212,7 +256,10 @@ typedef struct gsc__check_request {
  * stay in scaler->list. */
 gsc_status gsc__check_gradients(gsc_scaler *scaler, gsc__record *record, const gsc__check_request *request);
 
-/* Does what gsc_scaler_unscale is for. record NULL: not known. Leaves the environment. */
+/* An exception left the gradients written in part, and the ranks, if there are any, do not know: a step would use them.
+ */
+gsc_status gsc__require_whole(const gsc__record *record, const char *api);
+/* Does what gsc_scaler_unscale is for. record NULL: not known. */
 gsc_status gsc__unscale(gsc_scaler *scaler, const gsc__user *user, gsc__record *record);
 
 /* clip.c */
@@ -222,7 +269,7 @@ gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_no
 gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
                               double *norm);
 
-/* step.c: does what gsc_scaler_step is for. record NULL: not known. Leaves the environment. */
+/* step.c: does what gsc_scaler_step is for. record NULL: not known. */
 gsc_status gsc__step(gsc_scaler *scaler, const gsc__user *user, gsc__record *record, const gsc_step_args *args,
                      gsc_step_result *result);
 

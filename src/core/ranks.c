@@ -13,9 +13,12 @@ typedef int collective(void *self, DLTensor *values, void *stream);
 static int reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
 {
     DLTensor tensor = {.data = values, .device = scaler->options.device, .ndim = 1, .dtype = dtype, .shape = &n};
+    const gsc__activity before = scaler->progress.activity;
+    scaler->progress.activity = GSC_REDUCING;
     gsc__callback_begin(scaler);
     int failure = reduction(scaler->comm.self, &tensor, NULL);
     gsc__callback_end(scaler);
+    scaler->progress.activity = before;
     gsc__env_enter(scaler);
     if (failure != 0)
         scaler->pending.comm_failed = true;
@@ -111,10 +114,14 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__no
     if (known) {
         sums = *known;
     } else {
+        scaler->progress.activity = GSC_MEASURING;
+        scaler->progress.p = p;
         sums.exponent = gsc__norm_exponent(&scaler->list, r, p);
         if (is_sharded(scaler) && needs_exponent(p))
             failure = agree_on_exponent(scaler, &sums.exponent);
+        scaler->progress.activity = GSC_SUMMING;
         gsc__norm_sum(&scaler->list, r, p, &sums, NULL);
+        scaler->progress.activity = GSC_IDLE;
     }
     if (failure == 0 && is_sharded(scaler))
         failure = reduce_sums(scaler, &sums);
@@ -124,14 +131,29 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__no
     return GSC_OK;
 }
 
-/* Leaves no message of its own, so that the message of the refusal stays. */
+/* These two leave no message of their own, so that the message of the refusal stays. */
 void gsc__ranks_norm_refused(gsc_scaler *scaler, double p)
 {
     if (!is_sharded(scaler))
         return;
     int exponent = INT_MIN / 2; /* no rank has a smaller one, so the maximum is the other ranks' */
+    if (!needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
+        gsc__ranks_sums_refused(scaler, p);
+}
+
+void gsc__ranks_sums_refused(gsc_scaler *scaler, double p)
+{
+    if (!is_sharded(scaler))
+        return;
     /* NaN makes the norm NaN on the other ranks, which then do not clip. */
     gsc__norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
-    if (!needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
-        (void)reduce_sums(scaler, &sums);
+    (void)reduce_sums(scaler, &sums);
+}
+
+gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status)
+{
+    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
+    record->comm_failure = failure;
+    scaler->pending.recorded = true;
+    return status;
 }

@@ -28,7 +28,7 @@ static void begin_iteration(const gsc__records *records, gsc__record *record)
 {
     record->iteration = records->iteration;
     record->stage = GSC_STAGE_READY;
-    record->found_inf = record->overflowed = false;
+    record->found_inf = record->overflowed = record->partly_written = false;
     record->comm_failure = GSC_COMM_FINE;
     record->previous_unscaled = record->next_unscaled = NULL;
 }

@@ -31,10 +31,8 @@ static gsc_status scale_list(DLTensor *const *in, DLTensor *const *out, size_t n
 gsc_status gsc_scaler_scale(const gsc_scaler *scaler, const DLTensor *in, DLTensor *out)
 {
     GSC_TRY(gsc__check_not_null(scaler, "gsc_scaler_scale", "scaler"));
-    gsc__fpenv callers_env = gsc__fpenv_enter();
-    gsc_status status = scale_one(in, out, (double)scaler->scale);
-    gsc__fpenv_leave(callers_env);
-    return status;
+    GSC_FPENV_SCOPE;
+    return scale_one(in, out, (double)scaler->scale);
 }
 
 gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
@@ -45,10 +43,8 @@ gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, 
         return GSC_OK;
     GSC_TRY(gsc__check_not_null(in, api, "in"));
     GSC_TRY(gsc__check_not_null(out, api, "out"));
-    gsc__fpenv callers_env = gsc__fpenv_enter();
-    gsc_status status = scale_list(in, out, n, (double)scaler->scale);
-    gsc__fpenv_leave(callers_env);
-    return status;
+    GSC_FPENV_SCOPE;
+    return scale_list(in, out, n, (double)scaler->scale);
 }
 
 gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *out)

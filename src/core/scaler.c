@@ -30,10 +30,8 @@ static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
 gsc_status gsc_scaler_create(const gsc_scaler_options *options, gsc_scaler **out)
 {
     GSC_TRY(gsc__check_not_null(out, "gsc_scaler_create", "out"));
-    gsc__fpenv callers_env = gsc__fpenv_enter();
-    gsc_status status = create(options, out);
-    gsc__fpenv_leave(callers_env);
-    return status;
+    GSC_FPENV_SCOPE;
+    return create(options, out);
 }
 
 void gsc_scaler_destroy(gsc_scaler *scaler)

@@ -181,7 +181,7 @@ static gsc_status check_turn(const step_attempt *attempt)
             "use a disabled scaler",
             attempt->api);
     if (attempt->record && attempt->record->stage == GSC_STAGE_UNSCALED)
-        return GSC_OK;
+        return gsc__require_whole(attempt->record, attempt->api);
     return gsc__require_ready(attempt->record, attempt->api);
 }
 
@@ -220,7 +220,8 @@ gsc_status gsc__step(gsc_scaler *scaler, const gsc__user *user, gsc__record *rec
                             .record = record,
                             .args = &plain,
                             .result.grad_norm = (double)NAN};
-    GSC_TRY(gsc__env_leave(scaler, step(&attempt, user, args)));
+    GSC_CALL_SCOPE(scaler);
+    GSC_TRY(step(&attempt, user, args));
     if (!attempt.result.has_value)
         attempt.result.value = 0.0;
     /* The step of a disabled scaler may have had its optimizer forgotten. */
@@ -276,7 +277,9 @@ gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
     gsc__record *record;
     GSC_TRY(gsc__check_known(scaler, optimizer, "gsc_scaler_rearm", &record));
-    if (record)
+    if (record) {
         gsc__record_set_stage(scaler, record, GSC_STAGE_READY);
+        record->partly_written = false;
+    }
     return GSC_OK;
 }

@@ -20,6 +20,19 @@ gsc_status gsc__refuse_comm(const gsc__record *record, const char *api)
                     reasons[record->comm_failure]);
 }
 
+gsc_status gsc__require_whole(const gsc__record *record, const char *api)
+{
+    if (!record->partly_written || record->comm_failure != GSC_COMM_FINE)
+        return GSC_OK;
+    return gsc_fail(
+        GSC_ERR_STATE,
+        "%s: an exception in the host's parallel loop left this optimizer's gradients written in part; drop "
+        "them: %s",
+        api,
+        GSC_WORDS("gsc_scaler_skip and gsc_scaler_update, or compute them anew and gsc_scaler_rearm",
+                  "skip and update, or compute them anew and rearm"));
+}
+
 gsc_status gsc__require_ready(const gsc__record *record, const char *api)
 {
     switch (record ? record->stage : GSC_STAGE_READY) {
@@ -29,6 +42,7 @@ gsc_status gsc__require_ready(const gsc__record *record, const char *api)
         /* The other ranks know, too, and will enter no collective for this optimizer. */
         return gsc__refuse_comm(record, api);
     case GSC_STAGE_UNSCALED:
+        GSC_TRY(gsc__require_whole(record, api));
         return gsc_fail(GSC_ERR_STATE,
                         "%s: this optimizer's gradients are already unscaled since the last update; unscale once per "
                         "iteration, and call " GSC_WORDS_UPDATE " at its end",
@@ -37,14 +51,6 @@ gsc_status gsc__require_ready(const gsc__record *record, const char *api)
     }
     return gsc_fail(GSC_ERR_STATE,
                     "%s: this optimizer has already stepped since the last update; call " GSC_WORDS_UPDATE, api);
-}
-
-gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status)
-{
-    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
-    record->comm_failure = failure;
-    scaler->pending.recorded = true;
-    return status;
 }
 
 static gsc__check_result sweep(gsc_scaler *scaler, const gsc__check_request *request)
@@ -59,6 +65,14 @@ static gsc__check_result sweep(gsc_scaler *scaler, const gsc__check_request *req
     return result;
 }
 
+/* What this rank has seen. */
+static void note_check(const gsc_scaler *scaler, gsc__record *record, bool has_grads, double max_abs)
+{
+    record->has_grads = has_grads;
+    record->max_abs = max_abs;
+    record->scale = (double)scaler->scale;
+}
+
 /* For step and for the next update. */
 static void note_agreement(gsc_scaler *scaler, gsc__record *record, const gsc__agreement *agreement)
 {
@@ -70,35 +84,46 @@ static void note_agreement(gsc_scaler *scaler, gsc__record *record, const gsc__a
     scaler->pending.overflow |= agreement->found_inf;
 }
 
+static void report(gsc_scaler *scaler, gsc__record *record, double r, gsc__overflow_source source)
+{
+    scaler->progress.activity = GSC_REPORTING;
+    gsc__report_overflow(scaler, record, r, source);
+    scaler->progress.activity = GSC_IDLE;
+}
+
 gsc_status gsc__check_gradients(gsc_scaler *scaler, gsc__record *record, const gsc__check_request *request)
 {
     const gsc__collect_rules rules = {
         .api = request->api, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = request->want_norm};
+    scaler->progress.activity = GSC_COLLECTING;
+    scaler->progress.record = record;
     gsc_status status = gsc__collect(scaler, record, &rules);
     gsc__env_enter(scaler);
     gsc__check_result result = {0};
-    if (status == GSC_OK)
+    if (status == GSC_OK) {
+        if (request->unscales)
+            scaler->progress.activity = GSC_UNSCALING;
         result = sweep(scaler, request);
+    }
+    scaler->progress.activity = GSC_IDLE;
     gsc__agreement agreement = {.found_inf = result.found_inf,
                                 .checked = status == GSC_OK && scaler->list.count > 0,
                                 .failed = status != GSC_OK};
-    bool has_grads = agreement.checked;
+    if (status == GSC_OK)
+        note_check(scaler, record, agreement.checked, result.max_abs);
     gsc_status ranks_status = gsc__ranks_agree(scaler, &agreement);
     if (status != GSC_OK) {
         record->comm_failure = agreement.failure;
         return status;
     }
-    record->has_grads = has_grads;
-    record->max_abs = result.max_abs;
-    record->scale = (double)scaler->scale;
     if (ranks_status != GSC_OK)
         return gsc__ranks_failed(scaler, record, agreement.failure, ranks_status);
     if (request->unscales)
         gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
     note_agreement(scaler, record, &agreement);
     if (agreement.found_inf)
-        gsc__report_overflow(scaler, record, request->unscales ? 1.0 : gsc__inverse_scale(scaler),
-                             result.found_inf ? GSC_OVERFLOW_HERE : GSC_OVERFLOW_ELSEWHERE);
+        report(scaler, record, request->unscales ? 1.0 : gsc__inverse_scale(scaler),
+               result.found_inf ? GSC_OVERFLOW_HERE : GSC_OVERFLOW_ELSEWHERE);
     return GSC_OK;
 }
 
@@ -106,14 +131,14 @@ gsc_status gsc__unscale(gsc_scaler *scaler, const gsc__user *user, gsc__record *
 {
     if (!scaler->options.enabled)
         return GSC_OK;
+    GSC_CALL_SCOPE(scaler);
     const gsc__check_request request = {.api = user->api, .unscales = true};
     GSC_TRY(gsc__require_ready(record, request.api));
     gsc_status status = gsc__record_open(scaler, user, &record);
     if (status == GSC_OK)
-        status = gsc__check_gradients(scaler, record, &request);
-    else
-        gsc__ranks_refuse(scaler);
-    return gsc__env_leave(scaler, status);
+        return gsc__check_gradients(scaler, record, &request);
+    gsc__ranks_refuse(scaler);
+    return status;
 }
 
 gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
@@ -129,16 +154,15 @@ gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer
 static gsc_status record_check(gsc_scaler *scaler, gsc__record *record, bool found_inf)
 {
     gsc__agreement agreement = {.found_inf = found_inf, .checked = true};
+    note_check(scaler, record, true, 0.0);
+    scaler->progress.record = record;
     gsc_status ranks_status = gsc__ranks_agree(scaler, &agreement);
-    record->has_grads = true;
-    record->max_abs = 0.0;
-    record->scale = (double)scaler->scale;
     if (ranks_status != GSC_OK)
         return gsc__ranks_failed(scaler, record, agreement.failure, ranks_status);
     gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
     note_agreement(scaler, record, &agreement);
     if (agreement.found_inf)
-        gsc__report_overflow(scaler, record, 1.0, found_inf ? GSC_OVERFLOW_RECORDED : GSC_OVERFLOW_ELSEWHERE);
+        report(scaler, record, 1.0, found_inf ? GSC_OVERFLOW_RECORDED : GSC_OVERFLOW_ELSEWHERE);
     return GSC_OK;
 }
 
@@ -151,11 +175,11 @@ gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer,
         GSC_TRY(GSC_CHECK_RESERVED(optimizer, api, "optimizer"));
     if (!scaler->options.enabled)
         return GSC_OK;
+    GSC_CALL_SCOPE(scaler);
     GSC_TRY(gsc__require_ready(record, api));
     gsc_status status = gsc__record_get(scaler, optimizer, &record);
     if (status == GSC_OK)
-        status = record_check(scaler, record, found_inf);
-    else
-        gsc__ranks_refuse(scaler);
-    return gsc__env_leave(scaler, status);
+        return record_check(scaler, record, found_inf);
+    gsc__ranks_refuse(scaler);
+    return status;
 }

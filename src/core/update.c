@@ -65,8 +65,10 @@ static void after_clean(gsc_scaler *scaler, scale_change *change)
     grow(scaler, change);
 }
 
-static void emit_events(gsc_scaler *scaler, const scale_change *change, int64_t update)
+/* noinline, so that the updates without an event, which are nearly all, need no scope. */
+__attribute__((noinline)) static void emit_events(gsc_scaler *scaler, const scale_change *change, int64_t update)
 {
+    GSC_CALL_SCOPE(scaler);
     if (change->backed_off)
         gsc__emit(scaler, GSC_EVENT_BACKOFF, update, NULL, change->scale_before);
     if (change->at_min_scale)
@@ -125,7 +127,9 @@ static gsc_status update(gsc_scaler *scaler)
     if (overflow)
         memcpy(scaler->last_overflow_text, scaler->overflow_text, sizeof scaler->last_overflow_text);
     gsc__records_reset(scaler);
-    emit_events(scaler, &change, scaler->stats.updates++);
+    int64_t before = scaler->stats.updates++;
+    if (change.backed_off || change.at_min_scale || change.grew)
+        emit_events(scaler, &change, before);
     return check_divergence(scaler, overflow);
 }
 

@@ -18,11 +18,15 @@ typedef struct list_request {
     bool writes, want_norm;
 } list_request;
 
-/* The list is to be freed in any case. */
+/* A list on the stack, freed at the end of its scope, also where an exception of a host's parallel-for passes through.
+ */
+#define LIST_SCOPE(list)                                                                                               \
+    __attribute__((cleanup(gsc__list_free))) gsc__list list;                                                           \
+    gsc__list_init(&(list))
+
 static gsc_status collect(gsc__list *list, DLTensor *const *grads, size_t n, list_request request)
 {
     const gsc__list_rules rules = {.writes = request.writes, .allow_fp16 = true, .api = request.api};
-    gsc__list_init(list);
     if (n > 0 && !grads)
         return gsc_fail(GSC_ERR_VALUE, "%s: grads is NULL but n is %zu", request.api, n);
     GSC_TRY(gsc__list_begin(list, n));
@@ -49,12 +53,10 @@ static gsc_status scan(DLTensor *const *grads, size_t n, list_request request, d
     gsc__kernel *const *kernels = stores ? gsc__kernels()->unscale_flag : gsc__kernels()->check_raw;
     if (scan_one(grads, n, kernels, factor, found_inf))
         return GSC_OK;
-    gsc__list list;
-    gsc_status status = collect(&list, grads, n, request);
-    if (status == GSC_OK)
-        *found_inf = gsc__sweep_kernels(&list, kernels, factor, stores).found_inf;
-    gsc__list_free(&list);
-    return status;
+    LIST_SCOPE(list);
+    GSC_TRY(collect(&list, grads, n, request));
+    *found_inf = gsc__sweep_kernels(&list, kernels, factor, stores).found_inf;
+    return GSC_OK;
 }
 
 static gsc_status unscale(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
@@ -84,12 +86,10 @@ static gsc_status take_norm(DLTensor *const *grads, size_t n, double norm_type, 
     GSC_TRY(check_norm_type(norm_type, api));
     if (!norm)
         return gsc_fail(GSC_ERR_VALUE, "%s: norm is NULL", api);
-    gsc__list list;
-    gsc_status status = collect(&list, grads, n, (list_request){.api = api, .want_norm = true});
-    if (status == GSC_OK)
-        *norm = norm_of_list(&list, norm_type);
-    gsc__list_free(&list);
-    return status;
+    LIST_SCOPE(list);
+    GSC_TRY(collect(&list, grads, n, (list_request){.api = api, .want_norm = true}));
+    *norm = norm_of_list(&list, norm_type);
+    return GSC_OK;
 }
 
 static gsc_status clip_norm(DLTensor *const *grads, size_t n, double max_norm, double norm_type, double *total_norm)
@@ -98,18 +98,15 @@ static gsc_status clip_norm(DLTensor *const *grads, size_t n, double max_norm, d
     if (!(max_norm >= 0.0))
         return gsc_fail(GSC_ERR_VALUE, "%s: max_norm is %g; allowed are 0, numbers above and infinity", api, max_norm);
     GSC_TRY(check_norm_type(norm_type, api));
-    gsc__list list;
-    gsc_status status = collect(&list, grads, n, (list_request){.api = api, .writes = true, .want_norm = true});
-    if (status == GSC_OK) {
-        double norm = norm_of_list(&list, norm_type);
-        double coefficient = gsc__clip_coefficient(max_norm, norm);
-        if (coefficient < 1.0)
-            gsc__sweep_multiply(&list, coefficient);
-        if (total_norm)
-            *total_norm = norm;
-    }
-    gsc__list_free(&list);
-    return status;
+    LIST_SCOPE(list);
+    GSC_TRY(collect(&list, grads, n, (list_request){.api = api, .writes = true, .want_norm = true}));
+    double norm = norm_of_list(&list, norm_type);
+    double coefficient = gsc__clip_coefficient(max_norm, norm);
+    if (coefficient < 1.0)
+        gsc__sweep_multiply(&list, coefficient);
+    if (total_norm)
+        *total_norm = norm;
+    return GSC_OK;
 }
 
 /* The limit in a kind, rounded towards zero so that no element stays above it. */
@@ -143,12 +140,10 @@ static gsc_status clip_values(DLTensor *const *grads, size_t n, double limit)
     static const char api[] = "gsc_clip_grad_value";
     if (!(limit >= 0.0))
         return gsc_fail(GSC_ERR_VALUE, "%s: clip_value is %g; allowed are 0, numbers above and infinity", api, limit);
-    gsc__list list;
-    gsc_status status = collect(&list, grads, n, (list_request){.api = api, .writes = true});
-    if (status == GSC_OK)
-        clamp_all(&list, limit);
-    gsc__list_free(&list);
-    return status;
+    LIST_SCOPE(list);
+    GSC_TRY(collect(&list, grads, n, (list_request){.api = api, .writes = true}));
+    clamp_all(&list, limit);
+    return GSC_OK;
 }
 
 /* The public functions enter the floating-point environment first: the checks above compare numbers too. */
@@ -156,41 +151,31 @@ static gsc_status clip_values(DLTensor *const *grads, size_t n, double limit)
 gsc_status gsc_unscale_grads(DLTensor *const *grads, size_t n, double scale, bool *found_inf)
 {
     bool unused;
-    gsc__fpenv saved = gsc__fpenv_enter();
-    gsc_status status = unscale(grads, n, gsc__fpenv_pin(scale), found_inf ? found_inf : &unused);
-    gsc__fpenv_leave(saved);
-    return status;
+    GSC_FPENV_SCOPE;
+    return unscale(grads, n, gsc__fpenv_pin(scale), found_inf ? found_inf : &unused);
 }
 
 gsc_status gsc_check_grads(DLTensor *const *grads, size_t n, bool *found_inf)
 {
     bool unused;
-    gsc__fpenv saved = gsc__fpenv_enter();
-    gsc_status status = scan(grads, n, (list_request){.api = "gsc_check_grads"}, 1.0, found_inf ? found_inf : &unused);
-    gsc__fpenv_leave(saved);
-    return status;
+    GSC_FPENV_SCOPE;
+    return scan(grads, n, (list_request){.api = "gsc_check_grads"}, 1.0, found_inf ? found_inf : &unused);
 }
 
 gsc_status gsc_grad_norm(DLTensor *const *grads, size_t n, double norm_type, double *norm)
 {
-    gsc__fpenv saved = gsc__fpenv_enter();
-    gsc_status status = take_norm(grads, n, gsc__fpenv_pin(norm_type), norm);
-    gsc__fpenv_leave(saved);
-    return status;
+    GSC_FPENV_SCOPE;
+    return take_norm(grads, n, gsc__fpenv_pin(norm_type), norm);
 }
 
 gsc_status gsc_clip_grad_norm(DLTensor *const *grads, size_t n, double max_norm, double norm_type, double *total_norm)
 {
-    gsc__fpenv saved = gsc__fpenv_enter();
-    gsc_status status = clip_norm(grads, n, gsc__fpenv_pin(max_norm), gsc__fpenv_pin(norm_type), total_norm);
-    gsc__fpenv_leave(saved);
-    return status;
+    GSC_FPENV_SCOPE;
+    return clip_norm(grads, n, gsc__fpenv_pin(max_norm), gsc__fpenv_pin(norm_type), total_norm);
 }
 
 gsc_status gsc_clip_grad_value(DLTensor *const *grads, size_t n, double clip_value)
 {
-    gsc__fpenv saved = gsc__fpenv_enter();
-    gsc_status status = clip_values(grads, n, gsc__fpenv_pin(clip_value));
-    gsc__fpenv_leave(saved);
-    return status;
+    GSC_FPENV_SCOPE;
+    return clip_values(grads, n, gsc__fpenv_pin(clip_value));
 }

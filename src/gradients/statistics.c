@@ -248,9 +248,8 @@ gsc_status gsc_grad_statistics(const DLTensor *grad, gsc_grad_stats *out)
     gsc__view view;
     GSC_TRY(gsc__view_check(grad, &rules, &subject, &view));
     *out = (gsc_grad_stats){.count = view.count};
-    gsc__fpenv saved = gsc__fpenv_enter();
+    GSC_FPENV_SCOPE;
     if (view.count > 0)
         count_values(&view, out);
-    gsc__fpenv_leave(saved);
     return GSC_OK;
 }

@@ -219,14 +219,13 @@ gsc_status gsc__optim_step_plain(void *self, const gsc_step_args *args, double *
 {
     GSC_TRY(GSC_CHECK_RESERVED(args, subject, "args"));
     double loss = args->closure ? args->closure(args->closure_ctx) : 0; /* in the caller's environment */
-    gsc__fpenv caller = gsc__fpenv_enter();
-    gsc_status status = step(self, 1);
-    gsc__fpenv_leave(caller);
-    if (status == GSC_OK && args->closure) {
+    GSC_FPENV_SCOPE;
+    GSC_TRY(step(self, 1));
+    if (args->closure) {
         *value = loss;
         *has_value = true;
     }
-    return status;
+    return GSC_OK;
 }
 
 static gsc_status check_scaling(const gsc_step_args *args, const gsc_grad_scaling *scaling)
@@ -257,10 +256,8 @@ gsc_status gsc__optim_step_scaled(void *self, const gsc_step_args *args, const g
 {
     (void)value;
     (void)has_value; /* without a closure there is nothing to return */
-    gsc__fpenv caller = gsc__fpenv_enter();
-    gsc_status status = check_and_step(self, args, scaling);
-    gsc__fpenv_leave(caller);
-    return status;
+    GSC_FPENV_SCOPE;
+    return check_and_step(self, args, scaling);
 }
 
 gsc_status gsc_optim_step(gsc_optim *optim)

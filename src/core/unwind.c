@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unwind.c: what an exception that passes through a public function leaves. */
+#include "core/internal.h"
+
+/* The other ranks wait for what this one has seen. */
+static void refuse(gsc_scaler *scaler, gsc__record *record)
+{
+    if (!scaler->options.comm)
+        return;
+    record->comm_failure = GSC_COMM_REFUSED_HERE;
+    gsc__ranks_refuse(scaler);
+}
+
+static void note_written(gsc_scaler *scaler, gsc__record *record)
+{
+    record->partly_written = true;
+    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
+    scaler->pending.recorded = true;
+}
+
+static void clean_up(gsc_scaler *scaler, const gsc__progress *interrupted)
+{
+    gsc__record *record = interrupted->record;
+    switch (interrupted->activity) {
+    case GSC_IDLE: break;
+    case GSC_COLLECTING: refuse(scaler, record); break;
+    case GSC_UNSCALING:
+        note_written(scaler, record);
+        refuse(scaler, record);
+        break;
+    case GSC_REPORTING: gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED); break;
+    case GSC_MEASURING: gsc__ranks_norm_refused(scaler, interrupted->p); break;
+    case GSC_SUMMING: gsc__ranks_sums_refused(scaler, interrupted->p); break;
+    case GSC_CLIPPING:
+        if (record)
+            note_written(scaler, record);
+        break;
+    case GSC_REDUCING:
+        scaler->pending.comm_failed = true;
+        if (record)
+            (void)gsc__ranks_failed(scaler, record, GSC_COMM_COLLECTIVE_FAILED, GSC_OK);
+        break;
+    }
+}
+
+void gsc__call_interrupted(const gsc__call *call)
+{
+    gsc_scaler *scaler = call->scaler;
+    const gsc__progress interrupted = scaler->progress;
+    scaler->progress.activity = GSC_IDLE;
+    scaler->callbacks = call->callbacks;
+    scaler->closed = false;
+    GSC_CALL_SCOPE(scaler); /* the collective may throw, too */
+    clean_up(scaler, &interrupted);
+}
