@@ -18,6 +18,19 @@ static void note_written(gsc_scaler *scaler, gsc__record *record)
     scaler->pending.recorded = true;
 }
 
+/* The other ranks step without clipping. In a scale-aware step this one can follow them no more: its gradients are
+ * still scaled, and a second check would be entered alone. */
+static void end_norm(gsc_scaler *scaler, const gsc__progress *interrupted)
+{
+    gsc__record *record = interrupted->record;
+    if (record && record->stage == GSC_STAGE_READY && scaler->options.comm)
+        (void)gsc__ranks_failed(scaler, record, GSC_COMM_REFUSED_HERE, GSC_OK);
+    if (interrupted->activity == GSC_MEASURING)
+        gsc__ranks_norm_refused(scaler, interrupted->p);
+    else
+        gsc__ranks_sums_refused(scaler, interrupted->p);
+}
+
 static void clean_up(gsc_scaler *scaler, const gsc__progress *interrupted)
 {
     gsc__record *record = interrupted->record;
@@ -29,8 +42,8 @@ static void clean_up(gsc_scaler *scaler, const gsc__progress *interrupted)
         refuse(scaler, record);
         break;
     case GSC_REPORTING: gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED); break;
-    case GSC_MEASURING: gsc__ranks_norm_refused(scaler, interrupted->p); break;
-    case GSC_SUMMING: gsc__ranks_sums_refused(scaler, interrupted->p); break;
+    case GSC_MEASURING:
+    case GSC_SUMMING: end_norm(scaler, interrupted); break;
     case GSC_CLIPPING:
         if (record)
             note_written(scaler, record);
