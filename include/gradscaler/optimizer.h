@@ -44,7 +44,9 @@ extern GSC_API DLTensor *const GSC_GRAD_FAILED;
 
 /* An optimizer as a scaler sees it. Its address is its identity: it must not move while a scaler knows it (see
  * gsc_scaler_forget). Callbacks run on the caller's thread in the caller's floating-point environment. scaler.h tells
- * what they may call. */
+ * what they may call. An exception may leave them (a C++ throw, pthread_exit, a thread's cancellation): it passes
+ * through the library to the caller, and the scaler is in the state that a failure of that callback leaves. longjmp may
+ * not: it cleans nothing up, and the scaler is then good for nothing but an error message. */
 typedef struct gsc_optimizer {
     void *self;                                    /* first argument of each callback */
     size_t (*grad_count)(void *self);              /* how many gradients there may be; not NULL */

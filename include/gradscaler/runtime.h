@@ -31,11 +31,11 @@ GSC_API void gsc_set_num_threads(int32_t n);
 /* A parallel loop: calls task(ctx, index) once for each index in [0, count), in any order, on any threads, and returns
  * when all calls have returned.
  *
- * An exception may leave a host's loop (a C++ throw, pthread_exit, a cancellation; never longjmp) once none of its tasks
- * is running any more. It passes through the library's function to the caller, whose floating-point environment is
- * restored. Elements that the function writes are then written in part: by gsc_scaler_unscale and its like this makes
- * the optimizer's gradients useless, and its step is refused until gsc_scaler_skip or gsc_scaler_rearm, or the next
- * update. A task itself must not be left by an exception. */
+ * An exception may leave a host's loop (a C++ throw, pthread_exit, a cancellation; never longjmp) once none of its
+ * tasks is running any more. It passes through the library's function to the caller, whose floating-point environment
+ * is restored. Elements that the function writes are then written in part: by gsc_scaler_unscale and its like this
+ * makes the optimizer's gradients useless, and its step is refused until gsc_scaler_skip or gsc_scaler_rearm, or the
+ * next update. A task itself must not be left by an exception. */
 typedef void gsc_task(void *ctx, size_t index);
 typedef void gsc_parallel_for(void *host, size_t count, gsc_task *task, void *ctx);
 

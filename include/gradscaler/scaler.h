@@ -12,7 +12,10 @@
  *
  * Callbacks (the optimizer's, the observer, the collectives) may call of the same scaler only functions that take it
  * const; the others return GSC_ERR_STATE and change nothing. But the step of a disabled scaler may call all of them
- * except destroy. Other scalers may be called freely. */
+ * except destroy. Other scalers may be called freely. Exceptions may leave them, longjmp may not: see optimizer.h. One
+ * that leaves the observer undoes nothing: what it was told of has happened. With ranks, one that leaves grad_count,
+ * grad or name enters the collective as a refusal, so that the others do not wait; one that leaves a collective counts
+ * as its failure. */
 #ifndef GRADSCALER_SCALER_H
 #define GRADSCALER_SCALER_H
 

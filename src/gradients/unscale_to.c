@@ -33,28 +33,28 @@ static gsc_status unscale_pairs(DLTensor *const *grads, DLTensor *const *out, si
     return GSC_OK;
 }
 
+/* Also where an exception of a host's parallel-for passes through. */
+static void free_pairs(gsc__pair **pairs) { free(*pairs); }
+
 static gsc_status unscale_to(DLTensor *const *grads, DLTensor *const *out, size_t n, double scale, bool *found_inf)
 {
     static const char api[] = "gsc_unscale_grads_to";
     GSC_TRY(gsc__unscale_check_scale(scale, api));
     if (n > 0 && (!grads || !out))
         return gsc_fail(GSC_ERR_VALUE, "%s: %s is NULL but n is %zu", api, grads ? "out" : "grads", n);
-    gsc__pair few[4], *pairs = few; /* a call for one parameter at a time allocates nothing */
-    if (n > sizeof few / sizeof *few)
-        pairs = n <= SIZE_MAX / sizeof *pairs ? malloc(n * sizeof *pairs) : NULL;
-    if (!pairs)
-        return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory for a list of %zu gradients", api, n);
-    gsc_status status = unscale_pairs(grads, out, n, gsc__fpenv_pin(1.0 / scale), pairs, found_inf);
-    if (pairs != few)
-        free(pairs);
-    return status;
+    gsc__pair few[4]; /* a call for one parameter at a time allocates nothing */
+    __attribute__((cleanup(free_pairs))) gsc__pair *many = NULL;
+    if (n > sizeof few / sizeof *few) {
+        many = n <= SIZE_MAX / sizeof *many ? malloc(n * sizeof *many) : NULL;
+        if (!many)
+            return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory for a list of %zu gradients", api, n);
+    }
+    return unscale_pairs(grads, out, n, gsc__fpenv_pin(1.0 / scale), many ? many : few, found_inf);
 }
 
 gsc_status gsc_unscale_grads_to(DLTensor *const *grads, DLTensor *const *out, size_t n, double scale, bool *found_inf)
 {
     bool unused;
-    gsc__fpenv saved = gsc__fpenv_enter();
-    gsc_status status = unscale_to(grads, out, n, gsc__fpenv_pin(scale), found_inf ? found_inf : &unused);
-    gsc__fpenv_leave(saved);
-    return status;
+    GSC_FPENV_SCOPE;
+    return unscale_to(grads, out, n, gsc__fpenv_pin(scale), found_inf ? found_inf : &unused);
 }

@@ -39,7 +39,7 @@ static bool run_left(void (*body)(void))
     return !completed;
 }
 
-/* rule 6.7, trial T10 */
+/* rule 6.8, trial T10 */
 static void test_threads_that_end_in_a_callback(void **state)
 {
     (void)state;

@@ -288,6 +288,7 @@ static void call_functions(void)
     double norm;
     bool found_inf;
     check(gsc_unscale_grads(grads, 2, 2, &found_inf) == GSC_OK, "gsc_unscale_grads");
+    check(gsc_unscale_grads_to(grads, grads, 2, 2, &found_inf) == GSC_OK, "gsc_unscale_grads_to");
     check(gsc_check_grads(grads, 2, &found_inf) == GSC_OK, "gsc_check_grads");
     check(gsc_grad_norm(grads, 2, trial.p, &norm) == GSC_OK, "gsc_grad_norm");
     check(gsc_clip_grad_norm(grads, 2, 0.25, trial.p, &norm) == GSC_OK, "gsc_clip_grad_norm");

@@ -68,11 +68,12 @@ declared() {
         sed -E 's/^([^(]*[ *])?(\(\*)?((gsc|GSC)_[A-Za-z0-9_]+) *[(;].*$/\3/' | sort -u
 }
 
-# Fails if a library defines a global name that is neither public nor, in a static library, internal: gsc__NAME.
+# Fails if a library defines a global name that is neither public nor, in a static library, internal: gsc__NAME, or the
+# compiler's hidden DW.ref.NAME, through which exceptions find C's clean-up.
 check_prefix() {
     declared "$SOURCE"/include/gradscaler/*.h >"$WORK/public"
     case $1 in
-    *.a) nm -g --defined-only "$1" | sed -n 's/^[0-9a-f]* [A-Z] //p' | grep -v '^gsc__' >"$WORK/names" || true ;;
+    *.a) nm -g --defined-only "$1" | sed -n 's/^[0-9a-f]* [A-Z] //p' | grep -vE '^(gsc__|DW\.ref\.)' >"$WORK/names" || true ;;
     *) nm -D --defined-only "$1" | sed 's/^[0-9a-f]* [A-Za-z] //' >"$WORK/names" ;;
     esac
     [ -s "$WORK/names" ] || fail "$1 defines nothing"

@@ -23,7 +23,7 @@ library=$BUILD/src/libgradscaler.so
 check_prefix "$library"
 # shellcheck disable=SC2086 # a list of files
 check_exports "$library" $core
-check_needed "$library" none
+check_needed "$library" libgcc_s
 [ "$(soname "$library")" = libgradscaler.so.0 ] || fail "SONAME of $library: $(soname "$library")"
 
 with_train || exit 0
@@ -31,5 +31,5 @@ library=$BUILD/src/libgradscaler-train.so
 check_prefix "$library"
 # shellcheck disable=SC2086
 check_exports "$library" $train
-check_needed "$library" 'libgradscaler|libdnnl|libz|libjansson|ld-linux'
+check_needed "$library" 'libgradscaler|libdnnl|libz|libjansson|libgcc_s|ld-linux'
 [ "$(soname "$library")" = libgradscaler-train.so.0 ] || fail "SONAME of $library: $(soname "$library")"
