@@ -37,8 +37,8 @@ const option *option_row(const option_table *table, size_t id);
 void *option_field(const option_table *table, size_t id, void *options);
 
 /* Reads `--name value`, `--name=value` and flags into *options, which the caller has zeroed. If an option is
- * given twice, the last value is used. Nothing after --help or -h is read. *given: the set of the options that were read. Texts of argv
- * are borrowed. false after a line on stderr: the command line is wrong. */
+ * given twice, the last value is used. Nothing after --help or -h is read. *given: the set of the options that were
+ * read. Texts of argv are borrowed. false after a line on stderr: the command line is wrong. */
 bool option_table_parse(const option_table *table, int argc, char **argv, void *options, option_set *given);
 
 /* Prints a line for each option. */

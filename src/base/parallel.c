@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parallel.c: the thread pool, or the host's parallel-for in its place.
  *
- * The pool runs one loop at a time. Workers join an open loop and take indices from a shared counter. The calling
- * thread does the same, closes the loop when no index is left, and waits for the workers that have joined, not for
- * those that still sleep. A thread that waits spins for SPINS pauses, then sleeps. */
+ * The pool runs one loop at a time. It calls as many workers as the loop can use, the first ones; the others are not
+ * woken. Workers that are called join the open loop and take indices from a shared counter. The calling thread does the
+ * same, closes the loop when no index is left, and waits for the workers that have joined, not for those that still
+ * sleep. A thread that waits spins for SPINS pauses, then sleeps. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <pthread.h>
 #include <sched.h>
@@ -30,24 +31,26 @@ typedef struct parallel_loop {
     atomic_size_t next; /* the first index that no thread has taken */
 } parallel_loop;
 
+/* On a cache line of its own, where it spins. `calls` and `awake` change with the pool's lock held only. They are
+ * atomic because other threads read them without it. */
+typedef struct worker {
+    _Alignas(64) pthread_cond_t called;
+    pthread_t thread;
+    atomic_uint calls; /* changes when this worker is called */
+    atomic_bool awake; /* it does not wait on `called` */
+} worker;
+
 static struct {
     pthread_mutex_t lock;    /* guards all members but `busy` */
-    pthread_cond_t opened;   /* a loop was opened */
     pthread_cond_t departed; /* the last joined worker has finished */
-    pthread_t threads[MAX_THREADS];
-    int workers;  /* started so far */
-    int limit;    /* workers 0 … limit - 1 may join the open loop */
-    int sleeping; /* workers that wait on `opened` */
+    worker workers[MAX_THREADS];
+    int started; /* workers */
+    int limit;   /* workers 0 … limit - 1 may join the open loop */
     bool quit;
     parallel_loop *loop; /* the open loop; NULL: none */
-    /* These two change with the lock held only. They are atomic because spinning threads read them without it. */
-    atomic_int joined;      /* workers that run the loop */
-    atomic_uint generation; /* changes when a loop opens and when the workers have to quit */
-    atomic_flag busy;       /* a loop is running: another thread's loop, or one inside a task, runs without workers */
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
-          .opened = PTHREAD_COND_INITIALIZER,
-          .departed = PTHREAD_COND_INITIALIZER,
-          .busy = ATOMIC_FLAG_INIT};
+    atomic_int joined;   /* workers that run the loop; changes with the lock held, is read by a spinning thread */
+    atomic_flag busy;    /* a loop is running: another thread's loop, or one inside a task, runs without workers */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .departed = PTHREAD_COND_INITIALIZER, .busy = ATOMIC_FLAG_INIT};
 
 static atomic_int wanted_threads; /* 0: all cores */
 
@@ -77,31 +80,42 @@ static void run_indices(parallel_loop *loop)
     gsc__fpenv_leave(callers_env);
 }
 
-static void wait_for_loop(unsigned seen)
+static void wait_for_call(worker *self, unsigned seen)
 {
     for (int spin = 0; spin < SPINS; spin++) {
-        if (atomic_load_explicit(&pool.generation, memory_order_acquire) != seen)
+        if (atomic_load_explicit(&self->calls, memory_order_acquire) != seen)
             return;
         relax();
     }
     pthread_mutex_lock(&pool.lock);
-    pool.sleeping++;
-    while (!pool.quit && atomic_load_explicit(&pool.generation, memory_order_relaxed) == seen)
-        pthread_cond_wait(&pool.opened, &pool.lock);
-    pool.sleeping--;
+    atomic_store(&self->awake, false);
+    while (atomic_load_explicit(&self->calls, memory_order_relaxed) == seen)
+        pthread_cond_wait(&self->called, &pool.lock);
+    atomic_store(&self->awake, true);
     pthread_mutex_unlock(&pool.lock);
+}
+
+/* With pool.lock held. */
+static void call_workers(int count)
+{
+    for (int i = 0; i < count && i < pool.started; i++) {
+        worker *called = &pool.workers[i];
+        atomic_fetch_add_explicit(&called->calls, 1, memory_order_release);
+        if (!atomic_load(&called->awake))
+            pthread_cond_signal(&called->called);
+    }
 }
 
 static void *work(void *argument)
 {
-    int index = (int)(intptr_t)argument;
+    worker *self = argument;
     unsigned seen = 0;
     for (;;) {
-        wait_for_loop(seen);
+        wait_for_call(self, seen);
         pthread_mutex_lock(&pool.lock);
         bool quit = pool.quit;
-        seen = atomic_load_explicit(&pool.generation, memory_order_relaxed);
-        parallel_loop *loop = !quit && index < pool.limit ? pool.loop : NULL;
+        seen = atomic_load_explicit(&self->calls, memory_order_relaxed);
+        parallel_loop *loop = !quit && self - pool.workers < pool.limit ? pool.loop : NULL;
         if (loop)
             atomic_fetch_add(&pool.joined, 1);
         pthread_mutex_unlock(&pool.lock);
@@ -117,17 +131,26 @@ static void *work(void *argument)
     }
 }
 
+/* With pool.lock held. */
+static bool start_worker(worker *started)
+{
+    pthread_cond_init(&started->called, NULL);
+    atomic_store(&started->calls, 0);
+    atomic_store(&started->awake, true);
+    if (pthread_create(&started->thread, NULL, work, started) == 0)
+        return true;
+    atomic_store(&started->awake, false);
+    return false;
+}
+
 /* With pool.lock held. Fewer threads than wanted is no error: the calling thread does the rest. */
 static void start_workers(int count)
 {
     sigset_t all, before; /* workers block all signals, so that the host's threads get them */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (pool.workers < count && !pool.quit) {
-        if (pthread_create(&pool.threads[pool.workers], NULL, work, (void *)(intptr_t)pool.workers) != 0)
-            break;
-        pool.workers++;
-    }
+    while (pool.started < count && !pool.quit && start_worker(&pool.workers[pool.started]))
+        pool.started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -139,10 +162,9 @@ static void after_fork_in_parent(void) { pthread_mutex_unlock(&pool.lock); }
 static void after_fork_in_child(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
-    pthread_cond_init(&pool.opened, NULL);
     pthread_cond_init(&pool.departed, NULL);
-    pool.workers = 0;
-    pool.sleeping = 0;
+    pool.started = 0;
+    atomic_store(&pool.workers[0].awake, false);
     pool.loop = NULL;
     atomic_store(&pool.joined, 0);
     atomic_flag_clear(&pool.busy);
@@ -154,13 +176,11 @@ static void open_loop(parallel_loop *loop, int helpers)
 {
     pthread_once(&fork_handlers, install_fork_handlers);
     pthread_mutex_lock(&pool.lock);
-    if (pool.workers < helpers)
+    if (pool.started < helpers)
         start_workers(helpers);
     pool.limit = helpers;
     pool.loop = loop;
-    atomic_fetch_add_explicit(&pool.generation, 1, memory_order_release);
-    if (pool.sleeping > 0)
-        pthread_cond_broadcast(&pool.opened);
+    call_workers(helpers);
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -207,6 +227,16 @@ static int thread_count(void)
 
 /* A host does not say how many threads it has, so with one the answer is an upper bound. */
 int gsc__parallel_threads(void) { return host_loop.fn ? MAX_THREADS : thread_count(); }
+
+static atomic_bool assume_awake;
+
+bool gsc__parallel_awake(void)
+{
+    return host_loop.fn || atomic_load_explicit(&pool.workers[0].awake, memory_order_relaxed) ||
+           atomic_load_explicit(&assume_awake, memory_order_relaxed);
+}
+
+void gsc__parallel_assume_awake(bool assume) { atomic_store(&assume_awake, assume); }
 
 /* One index of a host's loop. A host may run each on any thread, so each enters the environment. */
 static void run_one(void *ctx, size_t index)
@@ -255,10 +285,10 @@ __attribute__((destructor)) static void stop_workers(void)
 {
     pthread_mutex_lock(&pool.lock);
     pool.quit = true;
-    pthread_cond_broadcast(&pool.opened);
-    atomic_fetch_add_explicit(&pool.generation, 1, memory_order_release);
+    call_workers(pool.started);
     pthread_mutex_unlock(&pool.lock);
-    for (int i = 0; i < pool.workers; i++)
-        pthread_join(pool.threads[i], NULL);
-    pool.workers = 0;
+    for (int i = 0; i < pool.started; i++)
+        pthread_join(pool.workers[i].thread, NULL);
+    pool.started = 0;
+    atomic_store(&pool.workers[0].awake, false);
 }

@@ -163,7 +163,7 @@ void gsc__scale_apply(const DLTensor *in, const DLTensor *out, double factor, bo
     all.factor = factor;
     atomic_bool found = false;
     all.found_inf = found_inf ? &found : NULL;
-    size_t tasks = gsc__task_split(all.elements, &all.elements_per_task);
+    size_t tasks = gsc__task_split_quick(all.elements, &all.elements_per_task);
     if (tasks == 1)
         scale_task(&all, 0); /* a loop of one task costs more than one element */
     else

@@ -153,7 +153,7 @@ static void sweep_alone(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS])
 
 void gsc__sweep_run(const gsc__sweep *sweep, uint64_t max_bits[GSC_KINDS])
 {
-    size_t per_task, tasks = gsc__task_split(sweep->list->elements, &per_task);
+    size_t per_task, tasks = gsc__task_split_quick(sweep->list->elements, &per_task);
     if (tasks == 1) {
         sweep_alone(sweep, max_bits);
         return;

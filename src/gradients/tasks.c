@@ -24,3 +24,11 @@ size_t gsc__task_split(size_t elements, size_t *elements_per_task)
     *elements_per_task = gsc__parts(elements, tasks);
     return tasks;
 }
+
+size_t gsc__task_split_quick(size_t elements, size_t *elements_per_task)
+{
+    if (elements >= GSC_ASLEEP_MIN || gsc__parallel_awake())
+        return gsc__task_split(elements, elements_per_task);
+    *elements_per_task = elements;
+    return 1;
+}

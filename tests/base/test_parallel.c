@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread pool: a task runs once for every index, from every kind of caller. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "asserts.h"
@@ -215,6 +219,84 @@ static void test_loops_after_the_pools_end(void **state)
     gsc_set_num_threads(0);
 }
 
+/* The threads of this process but the calling one: how often each has given up a processor of its own accord, which a
+ * thread does when it goes to sleep. Returns how many threads there are; -1 without /proc. asleep: how many sleep. */
+enum { MOST_LISTED = 128 };
+typedef struct sleeper {
+    long id, sleeps;
+} sleeper;
+
+static void read_status(long id, sleeper *out, int *asleep)
+{
+    char path[64], line[256], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%ld/status", id);
+    *out = (sleeper){.id = id};
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        (void)sscanf(line, "State: %c", &state);
+        (void)sscanf(line, "voluntary_ctxt_switches: %ld", &out->sleeps);
+    }
+    if (file)
+        fclose(file);
+    *asleep += state == 'S';
+}
+
+static int list_sleepers(sleeper out[MOST_LISTED], int *asleep)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    *asleep = 0;
+    if (!folder)
+        return -1;
+    for (const struct dirent *entry; count < MOST_LISTED && (entry = readdir(folder));) {
+        long id = strtol(entry->d_name, NULL, 10);
+        if (id > 0 && id != (long)getpid())
+            read_status(id, &out[count++], asleep);
+    }
+    closedir(folder);
+    return count;
+}
+
+/* A list is no snapshot: all sleep if two in a row are alike. Returns how many there are. */
+static int wait_until_all_sleep(sleeper out[MOST_LISTED])
+{
+    static sleeper previous[MOST_LISTED];
+    for (bool all_slept = false;; nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL)) {
+        int asleep, count = list_sleepers(out, &asleep);
+        if (count < 0)
+            return count;
+        if (all_slept && asleep == count && memcmp(previous, out, (size_t)count * sizeof *out) == 0)
+            return count;
+        all_slept = asleep == count;
+        memcpy(previous, out, (size_t)count * sizeof *out);
+    }
+}
+
+/* trial T36 */
+static void test_threads_beyond_the_number_sleep_on(void **state)
+{
+    (void)state;
+    enum { THREADS = 64, LOOPS = 50, SPARE = 2 /* of a sanitizer */ };
+    static sleeper before[MOST_LISTED], after[MOST_LISTED];
+    gsc_set_num_threads(THREADS);
+    assert_true(each_once(MOST, 0)); /* starts them */
+    int count = wait_until_all_sleep(before);
+    if (count < 0)
+        SKIP_BECAUSE("there is no /proc");
+    assert_true(count >= THREADS - 1);
+    gsc_set_num_threads(2);
+    for (int i = 0; i < LOOPS; i++) {
+        assert_true(each_once(MOST, 0));
+        (void)wait_until_all_sleep(after);
+    }
+    gsc_set_num_threads(0);
+    int woken = 0;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++)
+            woken += before[i].id == after[k].id && before[i].sleeps != after[k].sleeps;
+    assert_in_range(woken, 0, 1 + SPARE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_after_fork),
         cmocka_unit_test(test_fork_inside_a_loop),
         cmocka_unit_test(test_host_loop),
+        cmocka_unit_test(test_threads_beyond_the_number_sleep_on),
         cmocka_unit_test(test_loops_after_the_pools_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
