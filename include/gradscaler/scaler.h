@@ -111,7 +111,9 @@ GSC_API void gsc_scaler_destroy(gsc_scaler *scaler);
  * Computed in float32, or in double where in or out is float64. out is in itself or disjoint from it.
  * Errors: GSC_ERR_VALUE (dtype, shape, layout), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE. */
 GSC_API gsc_status gsc_scaler_scale(const gsc_scaler *scaler, const DLTensor *in, DLTensor *out);
-/* The same for n pairs; all are checked before any is written. in and out may be NULL where n is 0. */
+/* The same for n pairs; all are checked before any is written. A pair listed twice is multiplied once; an out that
+ * shares an element with another pair's tensors is GSC_ERR_VALUE. in and out may be NULL where n is 0. GSC_ERR_MEMORY:
+ * more than four pairs need memory for these checks. */
 GSC_API gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n);
 /* A borrowed read-only float32[] (0-d) that always holds the current scale: for frameworks that multiply in their own
  * graph. Shape and data live as long as the scaler. GSC_ERR_DEVICE: device is not served. */

@@ -79,7 +79,8 @@ static inline void gsc__fpenv_leave(gsc__fpenv saved) { fesetenv(&saved); }
 
 static inline void gsc__fpenv_scope_end(const gsc__fpenv *saved) { gsc__fpenv_leave(*saved); }
 
-#define GSC_FPENV_SCOPE __attribute__((cleanup(gsc__fpenv_scope_end))) const gsc__fpenv fpenv_scope = gsc__fpenv_enter()
+#define GSC_FPENV_SCOPE                                                                                                \
+    __attribute__((unused, cleanup(gsc__fpenv_scope_end))) const gsc__fpenv fpenv_scope = gsc__fpenv_enter()
 
 /* Returns value. The compiler moves no arithmetic that value comes from, or goes into, across this call. */
 static inline double gsc__fpenv_pin(double value)

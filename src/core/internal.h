@@ -237,7 +237,8 @@ static inline void gsc__call_end(const gsc__call *call)
     (void)gsc__env_leave(call->scaler, GSC_OK);
 }
 
-#define GSC_CALL_SCOPE(of) __attribute__((cleanup(gsc__call_end))) const gsc__call call_scope = {(of), (of)->callbacks}
+#define GSC_CALL_SCOPE(of)                                                                                             \
+    __attribute__((unused, cleanup(gsc__call_end))) const gsc__call call_scope = {(of), (of)->callbacks}
 
 /* unscale.c */
 double gsc__inverse_scale(const gsc_scaler *scaler);

@@ -3,6 +3,7 @@
 #include "gradients/scale.h"
 #include "core/entry.h"
 #include "gradients/pairs.h"
+#include "gradients/scale_list.h"
 
 static gsc_status scale_one(const DLTensor *in, DLTensor *out, double scale)
 {
@@ -12,19 +13,6 @@ static gsc_status scale_one(const DLTensor *in, DLTensor *out, double scale)
     gsc__pair pair;
     GSC_TRY(gsc__pair_check(in, out, &subject, &pair));
     gsc__scale_apply(in, out, scale, NULL);
-    return GSC_OK;
-}
-
-static gsc_status scale_list(DLTensor *const *in, DLTensor *const *out, size_t n, double scale)
-{
-    gsc__message_subject subject = {.api = "gsc_scaler_scale_list", .what = "in", .listed = true};
-    gsc__pair pair;
-    for (size_t i = 0; i < n; i++) {
-        subject.index = i;
-        GSC_TRY(gsc__pair_check(in[i], out[i], &subject, &pair));
-    }
-    for (size_t i = 0; i < n; i++)
-        gsc__scale_apply(in[i], out[i], scale, NULL);
     return GSC_OK;
 }
 
@@ -44,7 +32,9 @@ gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, 
     GSC_TRY(gsc__check_not_null(in, api, "in"));
     GSC_TRY(gsc__check_not_null(out, api, "out"));
     GSC_FPENV_SCOPE;
-    return scale_list(in, out, n, (double)scaler->scale);
+    const gsc__scale_list list = {
+        .api = api, .what = "in", .in = in, .out = out, .n = n, .factor = (double)scaler->scale};
+    return gsc__scale_list_apply(&list, NULL);
 }
 
 gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *out)

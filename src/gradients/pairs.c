@@ -148,7 +148,9 @@ gsc_status gsc__pairs_check(gsc__pair *pairs, size_t n, const gsc__message_subje
 {
     if (n < 2)
         return GSC_OK;
-    span *spans = n <= SIZE_MAX / (2 * sizeof *spans) ? malloc(2 * n * sizeof *spans) : NULL;
+    span few[8], *spans = few; /* so few pairs need no allocation */
+    if (n > sizeof few / sizeof *few / 2)
+        spans = n <= SIZE_MAX / (2 * sizeof *spans) ? malloc(2 * n * sizeof *spans) : NULL;
     if (!spans)
         return gsc_fail(GSC_ERR_MEMORY, "%s: out of memory for a list of %zu pairs", subject->api, n);
     size_t count = 0;
@@ -163,6 +165,7 @@ gsc_status gsc__pairs_check(gsc__pair *pairs, size_t n, const gsc__message_subje
         for (size_t j = i + 1; j < count && spans[j].start < spans[i].end && status == GSC_OK; j++)
             if (spans[i].pair != spans[j].pair)
                 status = check_spans(pairs, &spans[i], &spans[j], subject);
-    free(spans);
+    if (spans != few)
+        free(spans);
     return status;
 }

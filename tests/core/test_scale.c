@@ -247,6 +247,45 @@ static void test_list_is_checked_before_any_is_written(void **state)
     gsc_scaler_destroy(scaler);
 }
 
+/* rule 3.3, trial T31 */
+static void test_a_pair_listed_twice_is_multiplied_once(void **state)
+{
+    (void)state;
+    enum { PAIRS = 40 };
+    gsc_scaler_options options = options_of(8, 1);
+    gsc_scaler *scaler = new_scaler(&options);
+    for (size_t n = 2; n <= PAIRS; n += 19) { /* few pairs and many */
+        float data[PAIRS], result[PAIRS];
+        DLTensor in[PAIRS], out[PAIRS], *ins[PAIRS], *outs[PAIRS];
+        for (size_t i = 0; i < n; i++) {
+            data[i] = (float)(i + 1);
+            in[i] = tensor_of(GSC_FLOAT32, &data[i % (n - 1)], NULL); /* the last is the first once more */
+            out[i] = tensor_of(GSC_FLOAT32, &result[i % (n - 1)], NULL);
+            ins[i] = &in[i];
+            outs[i] = &out[i];
+        }
+        assert_ok(gsc_scaler_scale_list(scaler, ins, outs, n));
+        for (size_t i = 0; i < n - 1; i++)
+            assert_exact((double)result[i], 8 * (double)(i + 1));
+        assert_ok(gsc_scaler_scale_list(scaler, ins, ins, n)); /* in place */
+        for (size_t i = 0; i < n - 1; i++)
+            assert_exact((double)data[i], 8 * (double)(i + 1));
+        /* One out for two ins; an out that another pair reads, in either order: nothing is written. */
+        in[n - 1].data = &data[n - 1];
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_list(scaler, ins, outs, n), "out 0 and out", "overlap");
+        out[n - 1].data = &data[0];
+        assert_fails(GSC_ERR_VALUE, gsc_scaler_scale_list(scaler, ins, outs, n), "in 0 and out", "overlap");
+        for (size_t i = 0; i < n - 1; i++)
+            assert_exact((double)data[i], 8 * (double)(i + 1));
+        out[n - 1].data = &data[n - 1]; /* an in that several pairs read is fine */
+        in[n - 1].data = &data[0];
+        assert_ok(gsc_scaler_scale_list(scaler, ins, outs, n));
+        assert_exact((double)data[n - 1], 64);
+        assert_exact((double)result[0], 64);
+    }
+    gsc_scaler_destroy(scaler);
+}
+
 /* rule 3.5 */
 static void test_view_always_holds_the_scale(void **state)
 {
@@ -560,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_strides_of_every_pair),
         cmocka_unit_test(test_signalling_nans),
         cmocka_unit_test(test_list_is_checked_before_any_is_written),
+        cmocka_unit_test(test_a_pair_listed_twice_is_multiplied_once),
         cmocka_unit_test(test_view_always_holds_the_scale),
         cmocka_unit_test(test_refusals_leave_the_output),
         cmocka_unit_test(test_nothing_is_initialised_lazily),
