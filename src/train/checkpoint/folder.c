@@ -126,6 +126,20 @@ static void remove_files(int folder)
     }
 }
 
+/* A folder that has the name of a file could not be replaced by that file, or after the switch by its link. */
+static gsc_status check_names(const char *dir, const char *subfolder, int folder)
+{
+    for (size_t i = 0; i < GSC_FILES; i++) {
+        const char *name = gsc__checkpoint_files[i];
+        struct stat about;
+        if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode))
+            return gsc_fail(GSC_ERR_VALUE,
+                            "%s%s/%s is a folder, where a checkpoint has a file; remove or rename it, then save again",
+                            dir, subfolder, name);
+    }
+    return GSC_OK;
+}
+
 static gsc_status open_next(const char *dir, int folder, const char *name, gsc__generation *out)
 {
     if (mkdirat(folder, name, 0777) != 0 && errno != EEXIST)
@@ -134,7 +148,13 @@ static gsc_status open_next(const char *dir, int folder, const char *name, gsc__
     if (subfolder < 0)
         return link_error(dir, name, "the folder cannot be opened");
     remove_files(subfolder);
-    return make_generation(dir, name, subfolder, out);
+    char place[64];
+    snprintf(place, sizeof place, "/%s", name);
+    gsc_status status = check_names(dir, place, subfolder);
+    if (status == GSC_OK)
+        return make_generation(dir, name, subfolder, out);
+    close(subfolder);
+    return status;
 }
 
 /* Closing alone keeps the lock if a child that was forked meanwhile inherited the open folder. */
@@ -152,6 +172,7 @@ static gsc_status lock_and_open(gsc__saving *saving)
         return gsc_fail(GSC_ERR_IO, "%s: another process or thread is saving into this folder", saving->dir);
     int current;
     GSC_TRY(read_current(saving->dir, saving->folder, &current));
+    GSC_TRY(check_names(saving->dir, "", saving->folder));
     saving->next = current == 0 ? 1 : 0;
     return open_next(saving->dir, saving->folder, generations[saving->next], &saving->generation);
 }

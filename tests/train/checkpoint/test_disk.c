@@ -190,6 +190,33 @@ static void other_folders_are_not_changed(void **state)
     fixture_free(&f);
 }
 
+/* trial T31 */
+static void a_folder_in_place_of_a_file_is_refused_before_anything_changes(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "scaler.json", "run.json"};
+    static const char *const folders[] = {".", "checkpoint-1"}; /* the next save writes into checkpoint-1 */
+    fixture f;
+    fixture_create(&f);
+    run("mkdir -p '%s/checkpoint-1' && : '%s'", f.dir);
+    for (size_t i = 0; i < 8; i++) {
+        char name[64], kept[64];
+        snprintf(name, sizeof name, "%s/%s", folders[i / 4], files[i % 4]);
+        snprintf(kept, sizeof kept, "%s/kept", folders[i / 4]);
+        const bool was_there = rename(temp_path(f.dir, name), temp_path(f.dir, kept)) == 0;
+        assert_int_equal(mkdir(temp_path(f.dir, name), 0777), 0);
+        assert_fails(GSC_ERR_VALUE, gsc_checkpoint_save(f.dir, &f.next.checkpoint), f.dir, files[i % 4], "is a folder",
+                     "remove or rename it");
+        assert_holds(&f, f.dir, &f.saved);
+        assert_int_equal(rmdir(temp_path(f.dir, name)), 0);
+        if (was_there)
+            assert_int_equal(rename(temp_path(f.dir, kept), temp_path(f.dir, name)), 0);
+    }
+    assert_ok(gsc_checkpoint_save(f.dir, &f.next.checkpoint));
+    assert_holds(&f, f.dir, &f.next);
+    fixture_free(&f);
+}
+
 static void only_the_last_two_checkpoints_are_kept(void **state)
 {
     (void)state;
@@ -232,6 +259,7 @@ int main(void)
         cmocka_unit_test(two_saves_at_once_do_not_mix),
         cmocka_unit_test(copies_load),
         cmocka_unit_test(other_folders_are_not_changed),
+        cmocka_unit_test(a_folder_in_place_of_a_file_is_refused_before_anything_changes),
         cmocka_unit_test(only_the_last_two_checkpoints_are_kept),
         cmocka_unit_test(a_file_being_written_is_not_disturbed),
     };
