@@ -11,7 +11,7 @@
 
 #include "support.h"
 
-enum { MAX_ARGUMENTS = 64, TEXT = 4096 };
+enum { MAX_ARGUMENTS = 64, TEXT = 1 << 16 };
 
 /* What the command writes to stderr. The C library's stderr is a variable; sanitizers write to the descriptor itself.
  */
@@ -73,6 +73,9 @@ static void check_completion(const train_options *parsed, bool synthetic)
     require(options.growth_factor > 1 && options.growth_factor < (double)INFINITY, "the growth factor");
     require(options.backoff_factor > 0 && options.backoff_factor < 1, "the backoff factor");
     require(options.growth_interval > 0 && options.hysteresis > 0 && options.max_consecutive_skips >= 0, "counts");
+    require(options.skip_window == 0 || (options.skip_window >= 2 && options.skip_window <= 4096), "the skip window");
+    require(options.skip_window == 0 || (options.max_skip_share > 0 && options.max_skip_share < 1), "the skip share");
+    require(!options.hysteresis_until_growth || options.hysteresis > 1, "the hysteresis");
     require(options.lr >= 0 && options.lr <= 1e6, "the learning rate");
     require(options.clip_norm >= 0 && options.clip_norm < (double)INFINITY, "the clip norm");
     require(options.batch > 0 && options.epochs >= 0 && options.steps >= 0, "sizes");

@@ -2,6 +2,7 @@
 /* option_table.c: parses a command line by a table of options, and prints the table as help. */
 #include "common/option_table.h"
 #include "common/message.h"
+#include "common/suggest.h"
 
 #include <string.h>
 
@@ -34,12 +35,67 @@ static size_t find_option(const option_table *table, const char *argument, const
     return id;
 }
 
+/* "--name" or "--name value" */
+typedef struct suggestion {
+    char text[2 * SUGGEST_SIZE];
+} suggestion;
+
+static suggestion suggest_option(const option *o, const char *value)
+{
+    suggestion out;
+    snprintf(out.text, sizeof out.text, "--%s%s%s", o->name, value ? " " : "", value ? value : "");
+    return out;
+}
+
+/* An option with this name or alias, or with this word among its values. Empty: none. */
+static suggestion find_meant(const option_table *table, const char *name)
+{
+    for (size_t id = 0; id < table->count; id++) {
+        const option *o = option_row(table, id);
+        if (strcmp(o->name, name) == 0 || suggest_is_listed(name, o->aliases))
+            return suggest_option(o, NULL);
+    }
+    for (size_t id = 0; id < table->count; id++) {
+        const option *o = option_row(table, id);
+        for (const char *const *word = o->range.choices; word && *word; word++)
+            if (strcmp(*word, name) == 0)
+                return suggest_option(o, *word);
+    }
+    return (suggestion){""};
+}
+
+/* The option whose name or alias differs by the fewest typing errors. Empty: none is near. */
+static suggestion find_nearest(const option_table *table, const char *name)
+{
+    const option *nearest = NULL;
+    size_t best = SUGGEST_SIZE;
+    for (size_t id = 0; id < table->count; id++) {
+        const option *o = option_row(table, id);
+        const size_t distance = suggest_distance_to(name, o->name, o->aliases);
+        if (distance < best) {
+            best = distance;
+            nearest = o;
+        }
+    }
+    return nearest && suggest_is_near(name, best) ? suggest_option(nearest, NULL) : (suggestion){""};
+}
+
 static bool refuse_argument(const option_table *table, const char *argument)
 {
-    if (argument[0] == '-')
-        say("unknown option '%s'; `%s --help` lists the options", argument, table->command);
+    char name[SUGGEST_SIZE];
+    suggest_normalize(name, argument);
+    const bool is_option = argument[0] == '-';
+    suggestion meant = find_meant(table, name);
+    if (!meant.text[0] && is_option)
+        meant = find_nearest(table, name);
+    char question[sizeof meant + sizeof "did you mean ? "] = "";
+    if (meant.text[0])
+        snprintf(question, sizeof question, "did you mean %s? ", meant.text);
+    if (is_option)
+        say("unknown option '%s'; %s`%s --help` lists the options", argument, question, table->command);
     else
-        say("unexpected argument '%s'; every value needs its option, see `%s --help`", argument, table->command);
+        say("unexpected argument '%s'; %s%svery value needs its option, see `%s --help`", argument, question,
+            question[0] ? "E" : "e", table->command);
     return false;
 }
 

@@ -13,7 +13,8 @@ typedef struct option {
     const char *help;        /* one line */
     const value_kind *kind;  /* NULL: a flag, whose field is a bool */
     value_range range;
-    size_t field; /* offset in the struct that the command parses into */
+    size_t field;        /* offset in the struct that the command parses into */
+    const char *aliases; /* what other programs call it, separated by spaces, for suggestions; NULL: none */
 } option;
 
 static inline bool option_is_flag(const option *o) { return !o->kind; }

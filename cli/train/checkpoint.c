@@ -2,6 +2,8 @@
 /* checkpoint.c: saves and loads a run with the library's checkpoints. */
 #include "train/checkpoint.h"
 #include "base/try.h"
+#include "common/escape.h"
+#include "common/message.h"
 #include "train/record.h"
 
 #include "gradscaler/checkpoint.h"
@@ -22,7 +24,7 @@ static gsc_status list_parts(const train_run *run, parts *p, gsc_checkpoint *out
     const size_t n = gsc_module_param_count(run->model);
     *p = (parts){malloc(n * sizeof *p->tensors), {NULL, run->optim}, {NULL, run->scaler}};
     if (!p->tensors)
-        return gsc_fail(GSC_ERR_MEMORY, "no memory for a list of %zu parameters", n);
+        return fail_with(GSC_ERR_MEMORY, "no memory for a list of %zu parameters", n);
     for (size_t i = 0; i < n; i++) {
         gsc_tensor *param = gsc_module_param(run->model, i);
         p->tensors[i] = (gsc_named_tensor){gsc_tensor_get_name(param), gsc_tensor_data(param)};
@@ -45,7 +47,7 @@ gsc_status checkpoint_save(const train_run *run, const run_state *state)
     char *text = record_print(run, state);
     checkpoint.run = text;
     gsc_status status = text ? gsc_checkpoint_save(run->output->dir, &checkpoint)
-                             : gsc_fail(GSC_ERR_MEMORY, "no memory to describe the run");
+                             : fail_with(GSC_ERR_MEMORY, "no memory to describe the run");
     free(text);
     free(p.tensors);
     return status;
@@ -97,11 +99,12 @@ static gsc_status check_link(const char *dir)
     }
     if (!found)
         return GSC_OK;
-    return gsc_fail(GSC_ERR_VALUE,
-                    "%s: %s has a checkpoint of step %" PRId64
-                    ", but the symbolic link 'checkpoint' to it is missing or broken; restore it with: ln -sfn %s "
-                    "%s/checkpoint",
-                    dir, found, last, found, dir);
+    char link[PATH_SIZE];
+    GSC_TRY(path_join(link, dir, GSC_CHECKPOINT_CURRENT));
+    return fail_with(GSC_ERR_VALUE,
+                     "%s: %s has a checkpoint of step %" PRId64
+                     ", but the symbolic link 'checkpoint' to it is missing or broken; restore it with: ln -sfn %s %s",
+                     dir, found, last, found, quote_path(link).text);
 }
 
 gsc_status checkpoint_read(const char *dir, json_t **record, const json_t **options)

@@ -3,6 +3,7 @@
 #include "train/command.h"
 #include "base/try.h"
 #include "common/clock.h"
+#include "common/escape.h"
 #include "common/interrupt.h"
 #include "common/message.h"
 #include "train/checkpoint.h"
@@ -10,6 +11,7 @@
 #include "train/data_source.h"
 #include "train/evaluate.h"
 #include "train/loop.h"
+#include "train/metrics_resume.h"
 #include "train/options_resume.h"
 #include "train/summary.h"
 
@@ -19,7 +21,7 @@
 
 static int fail(void)
 {
-    say("%s", gsc_last_error());
+    say("%s", last_failure());
     return EXIT_FAILED;
 }
 
@@ -29,22 +31,41 @@ static bool is_in_place(const train_options *options)
     return options->resume && (!options->out || output_is_same(options->out, options->resume));
 }
 
+/* Says what is wrong with the metrics, before anything changes. */
+static void report_metrics(const train_run *r, const metrics_content *content, int64_t step, bool is_moved)
+{
+    const char *dir = r->options->resume;
+    const char *result = is_in_place(r->options) ? "left in place" : "not copied";
+    char others[64] = "";
+    if (content->foreign > 1)
+        snprintf(others, sizeof others, " and %" PRId64 " more", content->foreign - 1);
+    if (content->foreign > 0)
+        say("warning: %s/" METRICS_FILE ": line %" PRId64
+            "%s: not a line of the run, incomplete or out of order; %s%s%s",
+            dir, content->first_foreign, others, is_moved ? "moved to " : result, is_moved ? dir : "",
+            is_moved ? "/" METRICS_ASIDE : "");
+    if (content->lines < step)
+        say("warning: %s/" METRICS_FILE " has the lines of %" PRId64 " of the %" PRId64
+            " steps up to the checkpoint; the others are lost",
+            dir, content->lines, step);
+}
+
 static gsc_status resume_run(const train_run *r, run_state *state)
 {
     const char *dir = r->options->resume;
     const int64_t steps = run_steps(r);
-    int64_t last;
+    metrics_content content;
     GSC_TRY(checkpoint_load(dir, r, &r->output->data, state));
     if (state->step > steps)
-        return gsc_fail(GSC_ERR_VALUE,
-                        "the run in %s has made %" PRId64 " steps already, more than %" PRId64
-                        ": give more --steps or --epochs, or leave them out",
-                        dir, state->step, steps);
-    GSC_TRY(metrics_resume(&r->output->metrics, dir, state->step, &last));
-    if (last < state->step)
-        say("warning: metrics.jsonl in %s ends at step %" PRId64 ", the checkpoint is of step %" PRId64
-            ": the lines between are lost",
-            dir, last, state->step);
+        return fail_with(GSC_ERR_VALUE,
+                         "the run in %s has made %" PRId64 " steps already, more than %" PRId64
+                         ": give more --steps or --epochs, or leave them out",
+                         dir, state->step, steps);
+    GSC_TRY(metrics_inspect(dir, state->step, &content));
+    const bool is_written = state->step < steps || !is_in_place(r->options);
+    report_metrics(r, &content, state->step, is_written && is_in_place(r->options));
+    if (is_written)
+        GSC_TRY(metrics_resume(&r->output->metrics, dir, state->step, &content));
     if (state->step == steps)
         say("the run in %s is finished: all %" PRId64 " steps are made", dir, steps);
     return GSC_OK;
@@ -88,10 +109,17 @@ static gsc_status measure_after(const train_run *r, summary *s)
 static int end_failed(const train_run *r, gsc_status status)
 {
     fail();
-    const int64_t step = r->output ? checkpoint_step(r->output->dir) : -1;
-    if (step >= 0 && status != GSC_ERR_DIVERGED) /* a diverged run would diverge again */
-        say("the checkpoint of step %" PRId64 " is intact; go on from there with: gradscaler train --resume %s", step,
-            r->output->dir);
+    const char *dir = r->output ? r->output->dir : NULL;
+    const int64_t step = dir ? checkpoint_step(dir) : -1;
+    if (step >= 0 && status == GSC_ERR_DIVERGED) /* a diverged run would diverge again */
+        say("the checkpoint of step %" PRId64
+            " is intact and stays: gradscaler train --resume %s would go on from it with "
+            "the same options; for other ones begin a new run",
+            step, quote_path(dir).text);
+    else if (step >= 0)
+        say("the checkpoint of step %" PRId64
+            " is intact; once the cause is mended, go on from there with: gradscaler train --resume %s",
+            step, quote_path(dir).text);
     return EXIT_FAILED;
 }
 
@@ -104,7 +132,8 @@ static int end_stopped(const train_run *r, const run_state *state)
     else
         snprintf(when, sizeof when, "after step %" PRId64 " of %" PRId64, state->step, steps);
     if (r->output)
-        say("stopped by %s %s; go on with: gradscaler train --resume %s", interrupt_name(), when, r->output->dir);
+        say("stopped by %s %s; go on with: gradscaler train --resume %s", interrupt_name(), when,
+            quote_path(r->output->dir).text);
     else
         say("stopped by %s %s; nothing is kept without --out", interrupt_name(), when);
     return EXIT_DONE;

@@ -42,6 +42,24 @@ static bool check_folders(const train_options *options)
     return false;
 }
 
+/* Options that belong to another one. */
+static bool check_partners(const train_options *options)
+{
+    if (options->skip_window == 1) {
+        say("--skip-window '1' is not possible; give 0 or a whole number from 2 to 4096");
+        return false;
+    }
+    if (option_in(options->given, OPTION_MAX_SKIP_SHARE) && options->skip_window == 0) {
+        say("--max-skip-share has no meaning without --skip-window; give both or leave it out");
+        return false;
+    }
+    if (option_in(options->given, OPTION_HYSTERESIS_UNTIL_GROWTH) && options->hysteresis < 2) {
+        say("--hysteresis-until-growth has no meaning without --hysteresis of at least 2; give both or leave it out");
+        return false;
+    }
+    return true;
+}
+
 static bool check_limits(const train_options *options)
 {
     const char *hint = option_in(options->given, OPTION_INIT_SCALE) ? "" : " (the default; set it with --init-scale)";
@@ -70,7 +88,8 @@ bool command_line_complete(train_options *options, bool synthetic)
         o->option.kind->parse(&o->option.range, preset, option_field(&train_option_table, id, options));
         option_add(&options->known, id);
     }
-    return check_meaning(options, synthetic) && check_limits(options) && check_folders(options);
+    return check_meaning(options, synthetic) && check_partners(options) && check_limits(options) &&
+           check_folders(options);
 }
 
 void command_line_help(FILE *out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data_source.c: where Fashion-MNIST is looked for, and the task that a folder of images makes. */
-#define _POSIX_C_SOURCE 200809L /* access */
+#define _POSIX_C_SOURCE 200809L /* stat */
 #include "train/data_source.h"
 #include "base/try.h"
 #include "common/message.h"
@@ -12,12 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #define FASHION_MNIST "fashion-mnist"
 #define FOLDER_VARIABLE "GRADSCALER_DATA"
 #define DEFAULT_FOLDER "/usr/share/datasets" /* Debian's package dataset-fashion-mnist */
 #define CLASSES 10
+#define IDX_FILES                                                                                                      \
+    "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, or these "   \
+    "with .gz"
 
 static bool find_fashion_mnist(data_source *out)
 {
@@ -54,10 +57,12 @@ bool data_source_find(const char *data, data_source *out)
         return true;
     }
     out->name = out->folder = data;
-    if (access(data, F_OK) == 0)
+    struct stat about;
+    const bool exists = stat(data, &about) == 0;
+    if (exists && S_ISDIR(about.st_mode))
         return true;
-    say("--data '%s': %s; give " FASHION_MNIST ", synthetic or a folder with MNIST's four files", data,
-        strerror(errno));
+    say("--data '%s': %s; give " FASHION_MNIST ", synthetic, or a folder with four IDX files: " IDX_FILES, data,
+        exists ? "is not a folder, and single files (CSV, images, ...) are not read" : strerror(errno));
     return false;
 }
 
@@ -72,8 +77,8 @@ static gsc_status load_images(const data_source *source, train_task *out)
     GSC_TRY(gsc_dataset_mnist(source->folder, "t10k", CLASSES, &out->test));
     int64_t features = gsc_dataset_features(out->train);
     if (gsc_dataset_features(out->test) != features)
-        return gsc_fail(GSC_ERR_VALUE, "%s: test images have %lld pixels, training images %lld; both must be the same",
-                        source->folder, (long long)gsc_dataset_features(out->test), (long long)features);
+        return fail_with(GSC_ERR_VALUE, "%s: test images have %lld pixels, training images %lld; both must be the same",
+                         source->folder, (long long)gsc_dataset_features(out->test), (long long)features);
     const int64_t sizes[] = {features, 512, 256, CLASSES};
     out->layers = sizeof sizes / sizeof *sizes;
     memcpy(out->sizes, sizes, sizeof sizes);

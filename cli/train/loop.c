@@ -6,6 +6,7 @@
 #include "common/interrupt.h"
 #include "common/message.h"
 #include "train/checkpoint.h"
+#include "train/divergence.h"
 #include "train/progress.h"
 
 #include <inttypes.h>
@@ -17,8 +18,6 @@
  */
 #define MIN_SKIPS_TO_REPORT 3
 
-#define MAX_OVERFLOWS 8
-
 typedef struct loop {
     const train_run *run;
     run_state *state;
@@ -27,6 +26,7 @@ typedef struct loop {
     double loss;   /* of the last batch */
     double begin;  /* the run's training time so far is the clock minus this */
     int64_t growths_before, backoffs_before;
+    divergence divergence;
 } loop;
 
 /* SGD's steps are proportional to the loss factor, Adam's do not depend on it. */
@@ -74,22 +74,6 @@ static void report_skips(loop *l, double scale)
     }
 }
 
-static void record_overflow(loop *l)
-{
-    gsc_overflow list[MAX_OVERFLOWS];
-    const size_t n = gsc_scaler_overflows(l->run->scaler, gsc_optim_optimizer(l->run->optim), list, MAX_OVERFLOWS);
-    char *text = l->state->last_overflow, *end = text + RUN_OVERFLOW_SIZE;
-    snprintf(text, RUN_OVERFLOW_SIZE, "step %" PRId64 ":", l->state->step + 1);
-    for (size_t i = 0; i < n && i < MAX_OVERFLOWS; i++) {
-        text += strlen(text);
-        snprintf(text, (size_t)(end - text), "%s %s (%" PRIu64 " inf, %" PRIu64 " nan)", i > 0 ? "," : "",
-                 list[i].name ? list[i].name : "?", list[i].inf_count, list[i].nan_count);
-    }
-    text += strlen(text);
-    if (n > MAX_OVERFLOWS)
-        snprintf(text, (size_t)(end - text), ", and %zu more", n - MAX_OVERFLOWS);
-}
-
 static void count(loop *l, gsc_outcome outcome, double scale)
 {
     run_state *s = l->state;
@@ -97,7 +81,7 @@ static void count(loop *l, gsc_outcome outcome, double scale)
         if (s->skips_in_a_row++ == 0)
             s->scale_before_skips = scale;
         s->skipped++;
-        record_overflow(l);
+        s->last_overflow = overflow_collect(l->run->scaler, gsc_optim_optimizer(l->run->optim), s->step + 1);
     } else {
         s->made++;
         report_skips(l, scale);
@@ -117,15 +101,45 @@ static void count_scale_changes(loop *l)
     l->state->backoffs = l->backoffs_before + stats.backoffs;
 }
 
-/* The metrics need the norm of the gradients, which a step computes if it clips: clipping to infinity changes nothing.
- */
+/* The metrics and the warnings need the norm of the gradients, which a step computes if it clips: clipping to infinity
+ * changes nothing. */
 static gsc_status make_step(loop *l, gsc_step_result *result)
 {
     const train_run *r = l->run;
-    gsc_step_args args = {.clip_norm = r->options->clip_norm};
-    if (r->output && args.clip_norm == 0)
-        args.clip_norm = (double)INFINITY;
+    const double clip_norm = r->options->clip_norm;
+    const gsc_step_args args = {.clip_norm = clip_norm > 0 ? clip_norm : (double)INFINITY};
     return gsc_scaler_step(r->scaler, gsc_optim_optimizer(r->optim), &args, result);
+}
+
+static gsc_status add_metric(loop *l, metric *line, const gsc_step_result *result)
+{
+    const train_run *r = l->run;
+    metrics_change change;
+    line->step = l->state->step;
+    line->loss = l->loss;
+    line->outcome = result->outcome;
+    line->grad_norm = result->grad_norm / r->task->loss_factor;
+    line->seconds = l->state->seconds;
+    line->overflow = result->outcome == GSC_SKIPPED_OVERFLOW ? &l->state->last_overflow : NULL;
+    GSC_TRY(metrics_add(&r->output->metrics, line));
+    if (metrics_take_change(&r->output->metrics, &change)) {
+        progress_clear(&l->bar);
+        say("warning: %s: another program changed the file before step %" PRId64 ": it has %" PRId64 " bytes, %" PRId64
+            " were written; the run goes on at its end",
+            r->output->metrics.path, line->step, change.after, change.before);
+    }
+    return GSC_OK;
+}
+
+/* After a step: what the loss and the gradients say about the run. */
+static gsc_status check_course(loop *l, const gsc_step_result *result)
+{
+    divergence_note(&l->divergence, l->state->step, l->loss, result->outcome);
+    if (divergence_is_zero(&l->divergence, l->loss, result)) {
+        progress_clear(&l->bar);
+        divergence_warn_zero(&l->divergence, l->run, l->state->step);
+    }
+    return isfinite(l->loss) ? GSC_OK : divergence_check_weights(&l->divergence, l->run, l->state);
 }
 
 static gsc_status iterate(loop *l, const DLTensor *x, const DLTensor *y)
@@ -137,19 +151,12 @@ static gsc_status iterate(loop *l, const DLTensor *x, const DLTensor *y)
     GSC_TRY(compute_gradients(l, x, y));
     GSC_TRY(make_step(l, &result));
     count(l, result.outcome, line.scale);
-    if (r->output) {
-        line.step = l->state->step;
-        line.loss = l->loss;
-        line.outcome = result.outcome;
-        line.grad_norm = result.grad_norm / r->task->loss_factor;
-        line.seconds = l->state->seconds;
-        GSC_TRY(metrics_add(&r->output->metrics, &line));
-    }
+    if (r->output)
+        GSC_TRY(add_metric(l, &line, &result));
+    GSC_TRY(check_course(l, &result));
     gsc_status status = gsc_scaler_update(r->scaler);
     count_scale_changes(l);
-    if (status == GSC_ERR_DIVERGED)
-        return gsc_fail(status, "%s; lower --init-scale or --lr", gsc_last_error());
-    return status;
+    return status == GSC_ERR_DIVERGED ? divergence_fail_skips(&l->divergence, r, l->state) : status;
 }
 
 /* The next batch, the first one of the next epoch at the end of an epoch. */
@@ -183,6 +190,13 @@ static bool is_checkpoint_due(const loop *l)
     return l->run->output && l->state->step < l->steps && l->state->step % period == 0;
 }
 
+/* Weights that are not finite never replace a whole checkpoint. */
+static gsc_status save(const loop *l)
+{
+    GSC_TRY(divergence_check_weights(&l->divergence, l->run, l->state));
+    return checkpoint_save(l->run, l->state);
+}
+
 static gsc_status train(loop *l)
 {
     const int64_t examples_before = run_examples(l->run, l->state->step);
@@ -194,7 +208,7 @@ static gsc_status train(loop *l)
         if (status == GSC_OK)
             update_bar(l, examples_before);
         if (status == GSC_OK && is_checkpoint_due(l))
-            status = checkpoint_save(l->run, l->state);
+            status = save(l);
     }
     if (status == GSC_OK && l->state->step == l->steps)
         report_skips(l, gsc_scaler_get_scale(l->run->scaler));
@@ -209,10 +223,10 @@ gsc_status loop_run(const train_run *run, run_state *state)
     l.backoffs_before = state->backoffs;
     GSC_TRY(run_seek(run, state));
     if (run->output)
-        GSC_TRY(checkpoint_save(run, state)); /* a folder that cannot be written fails before any work is done */
+        GSC_TRY(save(&l)); /* a folder that cannot be written fails before any work is done */
     progress_begin(&l.bar, state->step);
     l.begin = clock_seconds() - state->seconds;
     const int64_t saved = state->step;
     GSC_TRY(train(&l));
-    return run->output && state->step > saved ? checkpoint_save(run, state) : GSC_OK;
+    return run->output && state->step > saved ? save(&l) : GSC_OK;
 }

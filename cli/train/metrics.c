@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c: appends to metrics.jsonl, and cuts it to a step on --resume. */
-#define _DEFAULT_SOURCE /* flock, getline, ftruncate */
+/* metrics.c: appends to metrics.jsonl. */
+#define _DEFAULT_SOURCE /* flock, ftruncate, pread */
 #include "train/metrics.h"
 #include "base/try.h"
+#include "common/message.h"
 #include "common/value.h"
 
 #include <errno.h>
@@ -16,25 +17,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STEP_KEY "{\"step\": "
-
 static gsc_status io_error(const char *path, const char *what)
 {
-    return gsc_fail(GSC_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
+    return fail_with(GSC_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
 }
 
 gsc_status metrics_open(const char *dir, metrics *out)
 {
     GSC_TRY(path_join(out->path, dir, METRICS_FILE));
-    out->descriptor = open(out->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    out->size = 0;
+    out->change = (metrics_change){0};
+    out->descriptor = open(out->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
     if (out->descriptor < 0)
         return io_error(out->path, "cannot be opened for writing");
     struct stat about;
     gsc_status status = GSC_OK;
     if (fstat(out->descriptor, &about) != 0 || !S_ISREG(about.st_mode))
-        status = gsc_fail(GSC_ERR_IO, "%s: is not a regular file", out->path);
+        status = fail_with(GSC_ERR_IO, "%s: is not a regular file", out->path);
     else if (flock(out->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        status = gsc_fail(GSC_ERR_IO, "%s: another run is writing into this folder; wait for its end or stop it", dir);
+        status = fail_with(GSC_ERR_IO, "%s: another run is writing into this folder; wait for its end or stop it", dir);
     if (status != GSC_OK)
         close(out->descriptor);
     return status;
@@ -48,7 +49,8 @@ int64_t metrics_size(const metrics *m)
     return fstat(m->descriptor, &about) == 0 ? (int64_t)about.st_size : 0;
 }
 
-static gsc_status write_all(const metrics *m, const char *text, size_t size)
+/* The descriptor appends, wherever another program has put the end meanwhile. */
+gsc_status metrics_write(metrics *m, const char *text, size_t size)
 {
     while (size > 0) {
         const ssize_t written = write(m->descriptor, text, size);
@@ -58,60 +60,30 @@ static gsc_status write_all(const metrics *m, const char *text, size_t size)
             return io_error(m->path, "cannot be written");
         text += written;
         size -= (size_t)written;
+        m->size += written;
     }
     return GSC_OK;
 }
 
-/* The step of a line; 0: not a complete line of metrics. */
-static int64_t line_step(const char *line, size_t length)
+/* If another program has cut the file or added to it: goes on at its end, on a new line. */
+static gsc_status find_end(metrics *m)
 {
-    if (length == 0 || line[length - 1] != '\n' || strncmp(line, STEP_KEY, strlen(STEP_KEY)) != 0)
-        return 0;
-    return strtoll(line + strlen(STEP_KEY), NULL, 10);
+    const int64_t size = metrics_size(m);
+    char last = '\n';
+    if (size == m->size)
+        return GSC_OK;
+    m->change = (metrics_change){.before = m->size, .after = size};
+    m->size = size;
+    if (size > 0 && pread(m->descriptor, &last, 1, (off_t)size - 1) != 1)
+        return io_error(m->path, "cannot be read");
+    return last == '\n' ? GSC_OK : metrics_write(m, "\n", 1);
 }
 
-/* Reads the lines up to `step`; *kept: their bytes. Copies them if they come from another folder. */
-static gsc_status read_lines(const metrics *m, FILE *in, bool is_other, int64_t step, int64_t *last, off_t *kept)
+bool metrics_take_change(metrics *m, metrics_change *out)
 {
-    gsc_status status = GSC_OK;
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    while (status == GSC_OK && (length = getline(&line, &capacity, in)) > 0) {
-        const int64_t found = line_step(line, (size_t)length);
-        if (found <= *last || found > step)
-            break;
-        *last = found;
-        *kept += length;
-        if (is_other)
-            status = write_all(m, line, (size_t)length);
-    }
-    free(line);
-    return status;
-}
-
-/* A missing file has no lines. */
-static gsc_status read_file(const metrics *m, const char *path, int64_t step, int64_t *last, off_t *kept)
-{
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return errno == ENOENT ? GSC_OK : io_error(path, "cannot be read");
-    gsc_status status = read_lines(m, in, strcmp(path, m->path) != 0, step, last, kept);
-    if (status == GSC_OK && ferror(in))
-        status = io_error(path, "cannot be read");
-    fclose(in);
-    return status;
-}
-
-gsc_status metrics_resume(metrics *m, const char *from, int64_t step, int64_t *last)
-{
-    char path[PATH_SIZE];
-    off_t kept = *last = 0;
-    GSC_TRY(path_join(path, from, METRICS_FILE));
-    GSC_TRY(read_file(m, path, step, last, &kept));
-    if (ftruncate(m->descriptor, kept) != 0 || lseek(m->descriptor, kept, SEEK_SET) != kept)
-        return io_error(m->path, "cannot be cut off");
-    return GSC_OK;
+    *out = m->change;
+    m->change = (metrics_change){0};
+    return out->before != out->after;
 }
 
 typedef struct real_text {
@@ -127,18 +99,46 @@ static real_text print_real(double value)
     return out;
 }
 
+/* The end of a skipped step's line: the gradients that overflowed. *out is to be freed with free(). */
+static gsc_status print_overflow(const overflow_report *overflow, char **out)
+{
+    json_t *gradients = overflow_gradients_to_json(overflow);
+    *out = gradients ? json_dumps(gradients, JSON_ENSURE_ASCII) : NULL;
+    json_decref(gradients);
+    return *out ? GSC_OK : fail_with(GSC_ERR_MEMORY, "no memory for a line of " METRICS_FILE);
+}
+
+/* Appends to the line in `text`. */
+static gsc_status add_overflow(const overflow_report *overflow, char *text, size_t size)
+{
+    char *gradients;
+    GSC_TRY(print_overflow(overflow, &gradients));
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, ", \"overflows\": %s, \"more_overflows\": %" PRId64, gradients, overflow->more);
+    free(gradients);
+    return GSC_OK;
+}
+
 gsc_status metrics_add(metrics *m, const metric *line)
 {
     static const char *const outcomes[] = {
         [GSC_STEPPED] = "stepped", [GSC_SKIPPED_OVERFLOW] = "skipped", [GSC_NO_GRADS] = "no_grads"};
-    char text[512];
-    const int length =
-        snprintf(text, sizeof text,
-                 STEP_KEY "%" PRId64 ", \"loss\": %s, \"scale\": %s, \"outcome\": \"%s\", "
-                          "\"grad_norm\": %s, \"lr\": %s, \"seconds\": %.6f}\n",
-                 line->step, print_real(line->loss).text, print_real(line->scale).text, outcomes[line->outcome],
-                 print_real(line->grad_norm).text, print_real(line->lr).text, line->seconds);
-    return write_all(m, text, (size_t)length);
+    char text[512 + 2 * OVERFLOW_TEXT_SIZE];
+    snprintf(text, sizeof text,
+             "{\"step\": %" PRId64 ", \"loss\": %s, \"scale\": %s, \"outcome\": \"%s\", "
+             "\"grad_norm\": %s, \"lr\": %s, \"seconds\": %.6f",
+             line->step, print_real(line->loss).text, print_real(line->scale).text, outcomes[line->outcome],
+             print_real(line->grad_norm).text, print_real(line->lr).text, line->seconds);
+    if (line->overflow)
+        GSC_TRY(add_overflow(line->overflow, text, sizeof text));
+    const size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "}\n");
+    GSC_TRY(find_end(m));
+    const int64_t before = m->size;
+    const gsc_status status = metrics_write(m, text, strlen(text));
+    if (status != GSC_OK && ftruncate(m->descriptor, (off_t)before) == 0) /* no part of the line is left */
+        m->size = before;
+    return status;
 }
 
 /* Whether the path still leads to the file that is open and locked. */
@@ -155,8 +155,8 @@ gsc_status metrics_sync(const metrics *m)
         return io_error(m->path, "cannot be synced");
     if (is_named(m)) /* after the sync, which may take long */
         return GSC_OK;
-    return gsc_fail(GSC_ERR_IO,
-                    "%s: the file, or its folder, was removed or replaced while the run was writing it; leave them in "
-                    "place until a run ends, and go on with --resume from where its last checkpoint is now",
-                    m->path);
+    return fail_with(GSC_ERR_IO,
+                     "%s: the file, or its folder, was removed or replaced while the run was writing it; leave them in "
+                     "place until a run ends, and go on with --resume from where its last checkpoint is now",
+                     m->path);
 }

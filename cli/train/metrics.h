@@ -4,15 +4,19 @@
 #define CLI_TRAIN_METRICS_H
 
 #include "common/path.h"
-
-#include "gradscaler/scaler.h"
-
-#include <stdint.h>
+#include "train/overflow.h"
 
 #define METRICS_FILE "metrics.jsonl"
 
+/* What another program did to the file while the run wrote it: its size in bytes, which the run expected and found. */
+typedef struct metrics_change {
+    int64_t before, after;
+} metrics_change;
+
 typedef struct metrics {
     int descriptor;
+    int64_t size; /* in bytes: what this process has written or kept */
+    metrics_change change;
     char path[PATH_SIZE];
 } metrics;
 
@@ -23,7 +27,8 @@ typedef struct metric {
     gsc_outcome outcome;
     double grad_norm;
     double lr;
-    double seconds; /* of training so far */
+    double seconds;                  /* of training so far */
+    const overflow_report *overflow; /* NULL: the step was not skipped */
 } metric;
 
 /* Opens or creates the file in a folder and locks it. GSC_ERR_IO: it cannot be written, or another run is writing it.
@@ -32,11 +37,12 @@ gsc_status metrics_open(const char *dir, metrics *out);
 void metrics_close(metrics *m);
 int64_t metrics_size(const metrics *m); /* in bytes */
 
-/* Restores the content after `step` steps of the run in the folder `from`, which may be the file's own folder: later
- * lines and broken ones are dropped. *last: the step of the last line; less than `step` if lines are missing. */
-gsc_status metrics_resume(metrics *m, const char *from, int64_t step, int64_t *last);
-
+/* Appends a line. On failure no part of it is left. */
 gsc_status metrics_add(metrics *m, const metric *line);
+/* true once after another program has changed the file. */
+bool metrics_take_change(metrics *m, metrics_change *out);
+/* Writes at the end, and adds to m->size what was written. */
+gsc_status metrics_write(metrics *m, const char *text, size_t size);
 /* Flushes appended lines to disk. GSC_ERR_IO: that failed, or the file was removed or replaced, so that the lock
  * protects nothing. */
 gsc_status metrics_sync(const metrics *m);

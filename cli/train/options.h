@@ -20,7 +20,10 @@ typedef struct train_options {
     int32_t model;    /* index into model_names of model.h */
     int32_t precision, scaler, optimizer, lr_schedule;
     double init_scale, growth_factor, backoff_factor, min_scale, max_scale;
-    int64_t growth_interval, hysteresis, max_consecutive_skips;
+    int64_t growth_interval, hysteresis;
+    bool hysteresis_until_growth;
+    int64_t max_consecutive_skips, skip_window; /* 0: no limit */
+    double max_skip_share;
     double lr, clip_norm; /* clip_norm 0: no clipping */
     int64_t batch;
     int64_t epochs, steps;    /* 0: this one does not limit the run; never both 0 */
@@ -46,7 +49,10 @@ enum option_id {
     OPTION_MIN_SCALE,
     OPTION_MAX_SCALE,
     OPTION_HYSTERESIS,
+    OPTION_HYSTERESIS_UNTIL_GROWTH,
     OPTION_MAX_CONSECUTIVE_SKIPS,
+    OPTION_SKIP_WINDOW,
+    OPTION_MAX_SKIP_SHARE,
     OPTION_OPTIMIZER,
     OPTION_LR,
     OPTION_LR_SCHEDULE,

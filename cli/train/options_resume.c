@@ -3,19 +3,28 @@
 #include "train/options_resume.h"
 #include "common/message.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define TEXT_SIZE 4200 /* of a value; a folder's name is the longest */
 
 static const option *row(size_t id) { return &train_option_rows[id].option; }
 
+#define FLAG_TEXT "true" /* what is recorded for a flag that was given */
+
 static bool parse_text(train_options *options, size_t id, const char *text)
 {
+    if (option_is_flag(row(id)))
+        return strcmp(text, FLAG_TEXT) == 0 && (*(bool *)option_field(&train_option_table, id, options) = true);
     return row(id)->kind->parse(&row(id)->range, text, option_field(&train_option_table, id, options));
 }
 
 static void print_value(const train_options *options, size_t id, char out[TEXT_SIZE])
 {
+    if (option_is_flag(row(id))) {
+        snprintf(out, TEXT_SIZE, FLAG_TEXT);
+        return;
+    }
     row(id)->kind->print(&row(id)->range, (const char *)options + row(id)->field, out, TEXT_SIZE);
 }
 
@@ -57,9 +66,11 @@ static bool refuse_change(const train_options *options, const json_t *recorded, 
     static const char advice[] = "leave it out, or begin another run with --out";
     char text[TEXT_SIZE];
     const char *name = row(id)->name, *run_text = recorded_text(recorded, id);
+    const bool is_flag = option_is_flag(row(id));
     print_value(options, id, text);
     if (!run_text)
-        say("--%s %s: the run in %s has none; %s", name, text, options->resume, advice);
+        say("--%s%s%s: the run in %s has none; %s", name, is_flag ? "" : " ", is_flag ? "" : text, options->resume,
+            advice);
     else if (train_option_rows[id].on_resume == RESUME_LENGTH)
         say("--%s %s: the run in %s has --%s %s, where its linear learning rate ends; %s", name, text, options->resume,
             name, run_text, advice);

@@ -3,9 +3,12 @@
 #define _POSIX_C_SOURCE 200809L /* mkdir, fsync */
 #include "train/output.h"
 #include "base/try.h"
+#include "common/escape.h"
+#include "common/message.h"
 #include "common/path.h"
 
 #include "gradscaler/checkpoint.h"
+#include "gradscaler/state_json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,16 +17,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static bool is_readable(const char *dir, const char *place)
+{
+    char path[PATH_SIZE], *run;
+    if (path_join(path, dir, place) != GSC_OK || gsc_checkpoint_read_run(path, &run) != GSC_OK)
+        return false;
+    gsc_free(run);
+    return true;
+}
+
+/* Whether --resume can read the checkpoint in the folder, or says how to restore the missing link to it. */
+static bool is_resumable(const char *dir)
+{
+    if (path_exists(dir, GSC_CHECKPOINT_CURRENT))
+        return is_readable(dir, ".");
+    return is_readable(dir, ".") || is_readable(dir, GSC_CHECKPOINT_0) || is_readable(dir, GSC_CHECKPOINT_1);
+}
+
 static gsc_status refuse_name(const char *dir, const char *name)
 {
     if (!path_exists(dir, name))
         return GSC_OK;
-    if (strstr(name, GSC_CHECKPOINT_RUN))
-        return gsc_fail(GSC_ERR_VALUE,
-                        "--out %s: the folder has a run already (%s); go on with it by --resume %s, or give another "
-                        "folder",
-                        dir, name, dir);
-    return gsc_fail(GSC_ERR_VALUE, "--out %s: the folder has a file '%s' already; give another folder", dir, name);
+    if (strstr(name, GSC_CHECKPOINT_RUN) && is_resumable(dir))
+        return fail_with(GSC_ERR_VALUE,
+                         "--out %s: the folder has a run already (%s); go on with it by --resume %s, or give another "
+                         "folder",
+                         dir, name, quote_path(dir).text);
+    return fail_with(GSC_ERR_VALUE, "--out %s: the folder has a file or folder '%s' already; give another folder", dir,
+                     name);
 }
 
 /* Refuses files of a checkpoint in the folder dir/prefix; with only_complete, none of an incomplete one. */
@@ -60,7 +81,7 @@ static gsc_status sync_folder(const char *path)
     const int error = errno;
     if (folder >= 0)
         close(folder);
-    return synced ? GSC_OK : gsc_fail(GSC_ERR_IO, "--out: the folder %s cannot be synced: %s", path, strerror(error));
+    return synced ? GSC_OK : fail_with(GSC_ERR_IO, "--out: the folder %s cannot be synced: %s", path, strerror(error));
 }
 
 /* Syncs the parent folder, which holds the name of the new folder. */
@@ -69,7 +90,7 @@ static gsc_status make_folder(const char *dir)
     char parent[PATH_SIZE];
     if (mkdir(dir, 0777) != 0)
         return errno == EEXIST ? GSC_OK
-                               : gsc_fail(GSC_ERR_IO, "--out %s: the folder cannot be made: %s", dir, strerror(errno));
+                               : fail_with(GSC_ERR_IO, "--out %s: the folder cannot be made: %s", dir, strerror(errno));
     GSC_TRY(path_join(parent, dir, ".."));
     return sync_folder(parent);
 }
@@ -82,8 +103,8 @@ gsc_status output_create(const char *dir, output *out)
     if (metrics_size(&out->metrics) == 0)
         return GSC_OK;
     output_close(out);
-    return gsc_fail(GSC_ERR_VALUE, "--out %s: the folder has a file '" METRICS_FILE "' already; give another folder",
-                    dir);
+    return fail_with(GSC_ERR_VALUE, "--out %s: the folder has a file '" METRICS_FILE "' already; give another folder",
+                     dir);
 }
 
 gsc_status output_open(const char *dir, output *out)

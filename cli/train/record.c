@@ -2,6 +2,7 @@
 /* record.c: prints and reads a run's own object in run.json. */
 #include "train/record.h"
 #include "base/try.h"
+#include "common/message.h"
 #include "train/options_resume.h"
 
 #include <inttypes.h>
@@ -45,7 +46,7 @@ typedef enum field_type {
     INTEGER,      /* int64_t */
     REAL,         /* double */
     REAL_OR_NULL, /* double; NaN and infinity are written as null, and null is read as NaN */
-    TEXT          /* char[RUN_OVERFLOW_SIZE] */
+    OVERFLOW      /* overflow_report; version 0.1.0 wrote it as a text, which is read as none */
 } field_type;
 
 typedef struct state_field {
@@ -65,7 +66,7 @@ static const state_field state_fields[] = {
     FIELD(skipped, INTEGER),        FIELD(growths, INTEGER),
     FIELD(backoffs, INTEGER),       FIELD(lr, REAL),
     FIELD(skips_in_a_row, INTEGER), FIELD(scale_before_skips, REAL),
-    FIELD(last_overflow, TEXT),     FIELD(initial_loss, REAL_OR_NULL),
+    FIELD(last_overflow, OVERFLOW), FIELD(initial_loss, REAL_OR_NULL),
     FIELD(seconds, REAL),
 };
 #define STATE_FIELDS (sizeof state_fields / sizeof *state_fields)
@@ -78,9 +79,9 @@ static json_t *field_to_json(const state_field *field, const run_state *state)
     case INTEGER: return json_integer(*(const int64_t *)value);
     case REAL: return json_real(*(const double *)value);
     case REAL_OR_NULL: return isfinite(*(const double *)value) ? json_real(*(const double *)value) : json_null();
-    case TEXT: break;
+    case OVERFLOW: break;
     }
-    return json_string(value);
+    return overflow_to_json(value);
 }
 
 /* false: not of the field's type. */
@@ -93,10 +94,9 @@ static bool read_field(const state_field *field, const json_t *value, run_state 
     case REAL_OR_NULL:
         *(double *)out = json_is_null(value) ? (double)NAN : json_number_value(value);
         return json_is_null(value) || json_is_number(value);
-    case TEXT: break;
+    case OVERFLOW: break;
     }
-    snprintf(out, RUN_OVERFLOW_SIZE, "%s", json_is_string(value) ? json_string_value(value) : "");
-    return json_is_string(value);
+    return json_is_string(value) || overflow_from_json(value, out);
 }
 
 static json_t *state_to_json(const run_state *state)
@@ -126,15 +126,15 @@ char *record_print(const train_run *run, const run_state *state)
 
 static gsc_status refuse(const char *dir, const char *what)
 {
-    return gsc_fail(GSC_ERR_VALUE, "%s/run.json: %s: it was not written by `gradscaler train`, or by another version",
-                    dir, what);
+    return fail_with(GSC_ERR_VALUE, "%s/run.json: %s: it was not written by `gradscaler train`, or by another version",
+                     dir, what);
 }
 
 gsc_status record_parse(const char *dir, const char *text, json_t **out)
 {
     json_error_t error;
     *out = json_loads(text, 0, &error); /* the library has parsed the text before: only memory can be missing */
-    return *out ? GSC_OK : gsc_fail(GSC_ERR_MEMORY, "%s/run.json: no memory to read it", dir);
+    return *out ? GSC_OK : fail_with(GSC_ERR_MEMORY, "%s/run.json: no memory to read it", dir);
 }
 
 gsc_status record_options(const char *dir, const json_t *record, const json_t **options)
@@ -152,10 +152,10 @@ static gsc_status check_dataset(const char *dir, const char *what, const json_t 
         return refuse(dir, "\"" KEY_DATA "\" is incomplete");
     if (examples == now->examples && strcmp(checksum, text.text) == 0)
         return GSC_OK;
-    return gsc_fail(GSC_ERR_VALUE,
-                    "the %s data are not those of the run in %s: %" PRId64
-                    " examples with checksum %s, the run's are %" PRId64 " with %s; give the run's own with --data",
-                    what, dir, now->examples, text.text, examples, checksum);
+    return fail_with(GSC_ERR_VALUE,
+                     "the %s data are not those of the run in %s: %" PRId64
+                     " examples with checksum %s, the run's are %" PRId64 " with %s; give the run's own with --data",
+                     what, dir, now->examples, text.text, examples, checksum);
 }
 
 gsc_status record_check_data(const char *dir, const json_t *record, const fingerprint *data)

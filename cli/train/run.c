@@ -2,6 +2,7 @@
 /* run.c: creates the objects of a run from its options, and counts its steps. */
 #include "train/run.h"
 #include "base/try.h"
+#include "common/message.h"
 #include "train/model.h"
 
 #include <math.h>
@@ -23,7 +24,10 @@ static gsc_status create_scaler(const train_options *options, gsc_scaler **out)
         o.min_scale = is_static ? options->init_scale : options->min_scale;
         o.max_scale = is_static ? options->init_scale : options->max_scale;
         o.hysteresis = (int32_t)options->hysteresis;
+        o.hysteresis_until_growth = options->hysteresis_until_growth;
         o.max_consecutive_skips = options->max_consecutive_skips;
+        o.skip_window = (int32_t)options->skip_window;
+        o.max_skip_share = options->skip_window > 0 ? options->max_skip_share : o.max_skip_share;
     }
     return gsc_scaler_create(&o, out);
 }
@@ -50,7 +54,7 @@ static gsc_status create_optimizer(const train_options *options, const train_tas
     const size_t n = gsc_module_param_count(model);
     gsc_tensor **params = malloc(n * sizeof *params);
     if (!params)
-        return gsc_fail(GSC_ERR_MEMORY, "no memory for a list of %zu parameters", n);
+        return fail_with(GSC_ERR_MEMORY, "no memory for a list of %zu parameters", n);
     for (size_t i = 0; i < n; i++)
         params[i] = gsc_module_param(model, i);
     gsc_status status = create_from_group(options, task, params, n, out);
@@ -110,7 +114,7 @@ gsc_status run_check_loss(const train_run *run, double loss, const char *when)
     if (isfinite(loss))
         return GSC_OK;
     const bool unscaled_fp16 = run->options->precision == PRECISION_FP16 && run->options->scaler == SCALER_OFF;
-    return gsc_fail(GSC_ERR_DIVERGED, "the loss %s is %s: training has diverged; lower --lr%s", when,
-                    isnan(loss) ? "NaN" : "infinite",
-                    unscaled_fp16 ? " or guard the parameters with --scaler dynamic" : "");
+    return fail_with(GSC_ERR_DIVERGED, "the loss %s is %s: training has diverged; lower --lr%s", when,
+                     isnan(loss) ? "NaN" : "infinite",
+                     unscaled_fp16 ? " or guard the parameters with --scaler dynamic" : "");
 }

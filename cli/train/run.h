@@ -5,11 +5,10 @@
 
 #include "train/options.h"
 #include "train/output.h"
+#include "train/overflow.h"
 #include "train/task.h"
 
 #include "gradscaler/train.h"
-
-#define RUN_OVERFLOW_SIZE 512 /* of the text that describes an overflow; a longer one is cut */
 
 typedef struct train_run {
     const train_options *options;
@@ -30,10 +29,10 @@ typedef struct run_state {
     int64_t skipped, growths, backoffs;
     double lr; /* of the next step, without the task's factor */
     int64_t skips_in_a_row;
-    double scale_before_skips;             /* if skips_in_a_row > 0 */
-    char last_overflow[RUN_OVERFLOW_SIZE]; /* "step 3: 0.weight (7 inf, 0 nan)"; empty: none */
-    double initial_loss;                   /* over the training set, before the first step; NaN: not known yet */
-    double seconds;                        /* of training so far, without evaluation */
+    double scale_before_skips; /* if skips_in_a_row > 0 */
+    overflow_report last_overflow;
+    double initial_loss; /* over the training set, before the first step; NaN: not known yet */
+    double seconds;      /* of training so far, without evaluation */
 } run_state;
 
 /* `task` and `options` are borrowed. Release *out with run_release, also after an error. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* summary.c: the summary as lines or as JSON. */
 #include "train/summary.h"
+#include "common/escape.h"
 #include "common/message.h"
 #include "train/model.h"
 
@@ -26,10 +27,11 @@ static void print_label(const char *label) { printf("%-14s ", label); }
 
 static void print_data(const train_task *task, int32_t model)
 {
-    char sizes[96];
+    char sizes[96], name[ESCAPE_GROWTH * PATH_SIZE];
     model_describe(task, sizes, sizeof sizes);
+    escape_text(name, sizeof name, task->data);
     print_label("data");
-    printf("%s, %zu training %s", task->data, gsc_dataset_count(task->train), task->unit);
+    printf("%s, %zu training %s", name, gsc_dataset_count(task->train), task->unit);
     if (task->test)
         printf(", %zu test %s", gsc_dataset_count(task->test), task->unit);
     printf("\n");
@@ -64,9 +66,11 @@ void summary_print(const train_run *run, const summary *s)
     const int64_t epochs = run_epochs(run, s->state.step);
     printf("%" PRId64 " made, %" PRId64 " skipped, in %" PRId64 " epoch%s\n", s->state.made, s->state.skipped, epochs,
            epochs == 1 ? "" : "s");
-    if (s->state.last_overflow[0]) {
+    if (s->state.last_overflow.step > 0) {
+        char text[OVERFLOW_TEXT_SIZE];
+        overflow_print(&s->state.last_overflow, text);
         print_label("last overflow");
-        printf("%s\n", s->state.last_overflow);
+        printf("step %" PRId64 ": %s\n", s->state.last_overflow.step, text);
     }
     print_label("loss");
     printf("%.4g at the start, %.4g at the end\n", s->state.initial_loss, s->after.loss);
@@ -90,35 +94,43 @@ static json_t *make_json(const train_run *run, const summary *s)
 {
     const train_options *options = run->options;
     json_t *accuracy = isnan(s->test_accuracy) ? json_null() : json_real(s->test_accuracy);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", /**/
-                     "data", run->task->data, "model", model_names[options->model],                           /**/
-                     "precision", precision_names[options->precision],                                        /**/
-                     "scaler", scaler_names[options->scaler],                                                 /**/
-                     "seed", (json_int_t)options->seed,                                                       /**/
-                     "epochs", (json_int_t)run_epochs(run, s->state.step),                                    /**/
-                     "steps", (json_int_t)s->state.made,                                                      /**/
-                     "skipped", (json_int_t)s->state.skipped,                                                 /**/
-                     "growths", (json_int_t)s->state.growths,                                                 /**/
-                     "backoffs", (json_int_t)s->state.backoffs,                                               /**/
-                     "initial_loss", s->state.initial_loss,                                                   /**/
-                     "loss", s->after.loss,                                                                   /**/
-                     "accuracy", accuracy,                                                                    /**/
-                     "final_scale", gsc_scaler_get_scale(run->scaler),                                        /**/
-                     "images_per_s", examples_per_s(run, &s->state),                                          /**/
-                     "seconds", s->seconds,                                                                   /**/
-                     "peak_rss_mb", peak_rss_mb());
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f, s:o}", /**/
+                     "data", run->task->data, "model", model_names[options->model],                                /**/
+                     "precision", precision_names[options->precision],                                             /**/
+                     "scaler", scaler_names[options->scaler],                                                      /**/
+                     "seed", (json_int_t)options->seed,                                                            /**/
+                     "epochs", (json_int_t)run_epochs(run, s->state.step),                                         /**/
+                     "steps", (json_int_t)s->state.made,                                                           /**/
+                     "skipped", (json_int_t)s->state.skipped,                                                      /**/
+                     "growths", (json_int_t)s->state.growths,                                                      /**/
+                     "backoffs", (json_int_t)s->state.backoffs,                                                    /**/
+                     "initial_loss", s->state.initial_loss,                                                        /**/
+                     "loss", s->after.loss,                                                                        /**/
+                     "accuracy", accuracy,                                                                         /**/
+                     "final_scale", gsc_scaler_get_scale(run->scaler),                                             /**/
+                     "images_per_s", examples_per_s(run, &s->state),                                               /**/
+                     "seconds", s->seconds,                                                                        /**/
+                     "peak_rss_mb", peak_rss_mb(), "last_overflow", overflow_to_json(&s->state.last_overflow));
+}
+
+/* JSON in ASCII with the one control character that it may hold as it is: stdout may be a terminal. */
+static void print_safely(const char *json)
+{
+    for (const char *c = json; *c; c++)
+        *c == 0x7f ? fputs("\\u007f", stdout) : putchar(*c);
+    putchar('\n');
 }
 
 bool summary_print_json(const train_run *run, const summary *s)
 {
     json_t *object = make_json(run, s);
-    char *text = object ? json_dumps(object, 0) : NULL;
+    char *text = object ? json_dumps(object, JSON_ENSURE_ASCII) : NULL;
     json_decref(object);
     if (!text) {
         say("the summary could not be made: a value is not finite, or there is no memory");
         return false;
     }
-    printf("%s\n", text);
+    print_safely(text);
     free(text);
     return true;
 }

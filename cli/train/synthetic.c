@@ -2,6 +2,7 @@
 /* synthetic.c: generates the data from a fixed seed. */
 #include "train/synthetic.h"
 #include "base/try.h"
+#include "common/message.h"
 
 #include "gradscaler/ops.h"
 
@@ -70,7 +71,8 @@ gsc_status synthetic_load(train_task *out)
     memcpy(out->sizes, sizes, sizeof sizes);
     float *x = malloc(sizeof *x * EXAMPLES * FEATURES);
     float *y = malloc(EXAMPLES * sizeof *y);
-    gsc_status status = x && y ? make_data(out, x, y) : gsc_fail(GSC_ERR_MEMORY, "no memory for %d examples", EXAMPLES);
+    gsc_status status =
+        x && y ? make_data(out, x, y) : fail_with(GSC_ERR_MEMORY, "no memory for %d examples", EXAMPLES);
     free(x);
     free(y);
     return status;

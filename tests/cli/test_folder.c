@@ -142,7 +142,7 @@ static void files_in_the_folders_of_checkpoints_are_not_replaced(void **state)
         temp_write(inner, files[1], "", 0); /* with metrics: an incomplete first checkpoint */
         create(dir);
         temp_write(inner, files[0], "", 0); /* a complete one without its link */
-        assert_fails(GSC_ERR_VALUE, output_create(dir, &out), "--resume", dir, folders[i], files[0], "already");
+        assert_fails(GSC_ERR_VALUE, output_create(dir, &out), dir, folders[i], files[0], "already", "another folder");
         temp_dir_remove(inner);
         temp_dir_remove(dir);
     }

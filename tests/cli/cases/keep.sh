@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # --out and --resume: what is refused, what may change, and what a failed run leaves.
+# cli_keep shows: trial T31
 run() {
     echo "\$ gradscaler train $*"
     "$gradscaler" train "$@" >out 2>err
@@ -71,6 +72,22 @@ run --resume torn
 cp -r six damaged
 printf x | dd of=damaged/checkpoint/model.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
 run --resume damaged --steps 9
+
+# run.json is a folder: the run's link, the checkpoint's file, or something else. Only what would work is suggested.
+cp -a six blocked
+rm blocked/run.json
+mkdir blocked/run.json
+run --resume blocked --steps 9
+rmdir blocked/run.json
+run --resume blocked --steps 9
+same blocked nine
+rm blocked/checkpoint/run.json
+mkdir blocked/checkpoint/run.json
+run --resume blocked
+run --data synthetic --steps 6 --out blocked
+mkdir -p foreign/run.json
+run --resume foreign
+run --data synthetic --steps 6 --out foreign
 
 # Options beside --resume.
 run --resume six --lr 0.01
