@@ -54,7 +54,7 @@ static int choose_rounds(const bench *b, double round_s, bool has_bar)
     if (b->quick)
         return QUICK_ROUNDS;
     double fit = row_s / round_s;
-    return fit < min ? min : fit > ROUNDS_MAX ? ROUNDS_MAX : (int)fit;
+    return fit < min ? min : fit > (double)ROUNDS_MAX ? ROUNDS_MAX : (int)fit;
 }
 
 void bench_measure(const bench *b, const bench_work *works, size_t n, bool has_bar, bench_samples *out)

@@ -19,7 +19,7 @@ typedef struct model {
 /* One micro-batch: its share of the mean loss, scaled, adds a scaled gradient. */
 static void backward(model *m, const gsc_scaler *scaler, float true_gradient)
 {
-    m->grad += true_gradient / MICRO_BATCHES * (float)gsc_scaler_get_scale(scaler);
+    m->grad += true_gradient / (float)MICRO_BATCHES * (float)gsc_scaler_get_scale(scaler);
 }
 
 static gsc_outcome window(model *m, gsc_scaler *scaler, const float true_gradients[MICRO_BATCHES])

@@ -35,7 +35,7 @@ static void backward(fit *f, const float *voltage, const float *current, float s
 {
     float d_conductance = 0, d_offset = 0;
     for (int i = 0; i < READINGS; i++) {
-        float d_loss = scale * 2 * (f->conductance * voltage[i] + f->offset - current[i]) / READINGS;
+        float d_loss = scale * 2 * (f->conductance * voltage[i] + f->offset - current[i]) / (float)READINGS;
         d_conductance += d_loss * voltage[i];
         d_offset += d_loss;
     }

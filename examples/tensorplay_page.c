@@ -79,7 +79,7 @@ static double train(training *t, gsc_scaler *scaler, double *first)
 
             /* Updates the scale for next iteration. */
             must(gsc_scaler_update(scaler));
-            mean += gsc_tensor_item(loss) / BATCHES;
+            mean += gsc_tensor_item(loss) / (double)BATCHES;
         }
         if (epoch == 0)
             *first = mean;

@@ -263,7 +263,7 @@ static void compare(const gsc__kernel_table *table, const kernel *k, size_t n, s
     free(expected);
 }
 
-enum { KERNELS = GSC_OPERATIONS * GSC_KINDS, FACTORS = sizeof factors / sizeof factors[0] };
+enum { KERNELS = (int)GSC_OPERATIONS * (int)GSC_KINDS, FACTORS = sizeof factors / sizeof factors[0] };
 
 static kernel kernel_at(size_t index)
 {

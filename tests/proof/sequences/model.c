@@ -105,8 +105,8 @@ static gsc_status step(model *m, model_optimizer *o, const call *c, seen_result 
     if (status != GSC_OK)
         return status;
     o->stage = GSC_STAGE_STEPPED;
-    m->steps += result->outcome == GSC_STEPPED;
-    m->skipped_steps += result->outcome == GSC_SKIPPED_OVERFLOW;
+    m->steps += result->outcome == (double)GSC_STEPPED;
+    m->skipped_steps += result->outcome == (double)GSC_SKIPPED_OVERFLOW;
     return GSC_OK;
 }
 

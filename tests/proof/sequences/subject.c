@@ -131,7 +131,7 @@ static void observe_optimizer(const subject *s, subject_optimizer *o, bool may_h
     out->result_status = GSC_ERR_STATE;
     if (o->has_result || may_have_changed)
         out->result_status = gsc_scaler_result(s->scaler, &o->base, &result);
-    o->has_result = out->result_status == GSC_OK;
+    o->has_result = out->result_status == (double)GSC_OK;
     out->result = observe_result(&result);
 }
 

@@ -41,7 +41,7 @@ static size_t collect(gsc_loader *loader, int *examples)
         for (size_t row = 0; row < n; row++) {
             const float *features = (const float *)x->data + row * FEATURES;
             const float *targets = (const float *)y->data + row * TARGETS;
-            int example = (int)(features[0] / FEATURES);
+            int example = (int)(features[0] / (float)FEATURES);
             for (int i = 0; i < FEATURES; i++)
                 assert_true(features[i] == (float)(example * FEATURES + i));
             for (int i = 0; i < TARGETS; i++)

@@ -119,7 +119,7 @@ static void reference_cross_entropy_loss(const ref_tensor *in, ref_tensor *out)
 static void reference_scale_loss(const ref_tensor *in, ref_tensor *out)
 {
     for (size_t i = 0; i < out->count; i++)
-        out->v[i] = in->v[i] * REFERENCE_FACTOR;
+        out->v[i] = in->v[i] * (double)REFERENCE_FACTOR;
 }
 
 #endif

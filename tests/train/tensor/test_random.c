@@ -99,7 +99,7 @@ static void normal_has_moments_of_a_normal(void **state)
         double value = gsc_random_normal(&random), power = 1.0;
         assert_true(fabs(value) < 8.6);
         for (int k = 0; k < 5; k++, power *= value)
-            moments[k] += power / N;
+            moments[k] += power / (double)N;
     }
     assert_int_equal(random.counter, 2 * N);
     assert_true(fabs(moments[1]) < 0.012);       /* standard errors: sqrt(1/N)  = 0.0022 */
