@@ -26,7 +26,7 @@ extern "C" {
     X(GSC_ERR_IO, 6, OSError, "a file could not be read or written")                                                   \
     X(GSC_ERR_OPTIMIZER, 7, RuntimeError, "the optimizer's own step reported failure")                                 \
     X(GSC_ERR_COMM, 8, CommError, "a collective failed, another rank failed, or the ranks disagree")                   \
-    X(GSC_ERR_DIVERGED, 9, DivergedError, "max_consecutive_skips reached")
+    X(GSC_ERR_DIVERGED, 9, DivergedError, "too many updates overflowed")
 
 typedef enum gsc_status {
 #define GSC_STATUS_ENUMERATOR(name, number, python, meaning) name = number,

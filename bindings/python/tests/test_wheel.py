@@ -24,7 +24,7 @@ for tool in ("nm", "readelf"):
 
 PROJECT = Path(__file__).resolve().parents[1]
 EXTENSION = "gradscaler/_core.abi3.so"
-MANYLINUX = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2"}
+MANYLINUX = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2"}
 LOADER = re.compile(r"ld-linux(-[\w-]+)?\.so\.\d")
 
 

@@ -24,16 +24,21 @@ static gsc_scaler_options with_limits(double least, double greatest)
 int list_variants(variant *out)
 {
     const gsc_scaler_options simple = short_options();
-    gsc_scaler_options main_options = simple, limit = simple, disabled = simple, patient = simple;
+    gsc_scaler_options main_options = simple, limit = simple, disabled = simple, patient = simple, windowed = simple;
     main_options.hysteresis = 2;
     main_options.max_consecutive_skips = 2;
     patient.hysteresis = 2;
+    windowed.hysteresis = 2;
+    windowed.hysteresis_until_growth = true;
+    windowed.skip_window = 2;
+    windowed.max_skip_share = 0.5;
     limit.max_consecutive_skips = 2;
     disabled.enabled = false;
     const variant all[] = {
         {.name = "main: hysteresis 2, max_consecutive_skips 2", .whole = 7, .sample = 5, .options = main_options},
         {.name = "default but growth_interval 2", .whole = 6, .sample = 4, .options = simple},
         {.name = "hysteresis 2", .whole = 6, .sample = 4, .options = patient},
+        {.name = "hysteresis 2 until growth, both of 2 updates", .whole = 6, .sample = 4, .options = windowed},
         {.name = "max_consecutive_skips 2", .whole = 6, .sample = 4, .options = limit},
         {.name = "scale from 4 to 16, refused scales",
          .whole = 6,

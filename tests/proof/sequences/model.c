@@ -149,13 +149,33 @@ static void after_overflow(model *m)
 static void after_clean(model *m)
 {
     m->consecutive_skips = 0;
-    m->credit = m->options->hysteresis;
-    if (++m->growth_tracker < m->options->growth_interval)
+    bool grows = ++m->growth_tracker >= m->options->growth_interval;
+    if (grows || !m->options->hysteresis_until_growth)
+        m->credit = m->options->hysteresis;
+    if (!grows)
         return;
     m->growth_tracker = 0;
     double grown = (double)(float)(m->scale * m->options->growth_factor);
     if (grown <= m->options->max_scale)
         set_scale(m, grown, &m->growths);
+}
+
+static void remember(model *m, bool overflow)
+{
+    m->history = m->history << 1 | overflow;
+    m->history_length++;
+}
+
+/* Of windows of up to 63 updates. */
+static bool window_exceeded(const model *m)
+{
+    const int window = m->options->skip_window;
+    if (window == 0 || m->history_length < window)
+        return false;
+    int overflows = 0;
+    for (int i = 0; i < window; i++)
+        overflows += (int)(m->history >> i & 1u);
+    return (double)overflows / window > m->options->max_skip_share;
 }
 
 /* Rule 8; rule 10 for the status. */
@@ -168,9 +188,12 @@ static gsc_status update(model *m)
         after_overflow(m);
     else if (m->checked)
         after_clean(m);
+    if (m->checked)
+        remember(m, overflow);
     next_iteration(m);
     int64_t limit = m->options->max_consecutive_skips;
-    return overflow && limit > 0 && m->consecutive_skips >= limit ? GSC_ERR_DIVERGED : GSC_OK;
+    bool in_a_row = overflow && limit > 0 && m->consecutive_skips >= limit;
+    return in_a_row || window_exceeded(m) ? GSC_ERR_DIVERGED : GSC_OK;
 }
 
 static gsc_status update_to(model *m, double new_scale)
@@ -181,6 +204,7 @@ static gsc_status update_to(model *m, double new_scale)
     if (!m->options->enabled)
         return GSC_OK;
     m->scale = rounded;
+    m->history_length = 0;
     next_iteration(m);
     return GSC_OK;
 }

@@ -26,6 +26,8 @@ typedef struct model {
     double scale;
     int64_t growth_tracker, consecutive_skips;
     int32_t credit;                   /* hysteresis_tracker */
+    uint64_t history;                 /* of the checked updates: bit 0 is the last one's, 1 an overflow */
+    int history_length;               /* since the last load or update_to */
     bool recorded, checked, overflow; /* since the last update: anything at all; some gradient; some overflow */
     int64_t updates, steps, skipped_steps, backoffs, growths;
     int count;

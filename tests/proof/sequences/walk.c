@@ -45,7 +45,12 @@ static gsc_scaler_options draw_options(uint64_t *random)
     options.backoff_factor = DRAW_FROM(random, backoff);
     options.growth_interval = 1 + draw_below(random, 3);
     options.hysteresis = 1 + draw_below(random, 3);
+    options.hysteresis_until_growth = draw_below(random, 2) > 0;
     options.max_consecutive_skips = draw_below(random, 4);
+    static const int32_t windows[] = {0, 0, 2, 3, 10};
+    static const double shares[] = {0.3, 0.5, 0.9};
+    options.skip_window = DRAW_FROM(random, windows);
+    options.max_skip_share = DRAW_FROM(random, shares);
     options.enabled = draw_below(random, 8) > 0;
     return options;
 }
