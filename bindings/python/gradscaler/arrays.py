@@ -73,13 +73,20 @@ def note_written(arrays: list[Any]) -> None:
     """Tells PyTorch's autograd that these have been changed in place: a backward pass that needs what they held before
     then raises, as after PyTorch's own functions, instead of computing with what they hold now."""
     tensor_type = torch_tensor_type()
-    graph = getattr(getattr(sys.modules.get("torch"), "autograd", None), "graph", None)
-    increment = getattr(graph, "increment_version", None)
-    if tensor_type is None or increment is None:  # another thread is importing torch; or it is older than 2.1
+    if not arrays or tensor_type is None:
         return
     tensors = [array for array in arrays if isinstance(array, tensor_type)]
+    increment = _increment_version()
+    if increment is None:
+        return
     try:
         increment(tensors)
     except TypeError:  # older versions take one tensor
         for tensor in tensors:
             increment(tensor)
+
+
+def _increment_version() -> Any:
+    """PyTorch's function; None where another thread is importing torch, or it is older than 2.1."""
+    graph = getattr(getattr(sys.modules["torch"], "autograd", None), "graph", None)
+    return getattr(graph, "increment_version", None)

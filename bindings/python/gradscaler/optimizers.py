@@ -176,16 +176,16 @@ def stepper(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ca
 
 
 def dropping_references(
-    grads: Any, step: Callable[..., Any] | None, before: Callable[[], object] | None = None
+    grads: Any, step: Callable[..., Any] | None, before: Callable[[Any], object] | None = None
 ) -> Callable[..., Any] | None:
-    """The step, preceded by `before` and by clearing the list `grads`. NumPy's resize() refuses arrays with further
-    references, and memory that the step frees must not be kept."""
+    """The step, preceded by `before(grads)` and by clearing the list `grads`. NumPy's resize() refuses arrays with
+    further references, and memory that the step frees must not be kept."""
     if step is None:
         return None
 
     def take(*multiplier: float) -> Any:
         if before is not None:
-            before()
+            before(grads)
         grads.clear()
         return step(*multiplier)
 

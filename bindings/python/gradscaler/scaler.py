@@ -313,12 +313,14 @@ class GradScaler(PrivateNames):
     def _take_step(
         self, optimizer: Any, step: Callable[[], Any] | None, step_scaled: Callable[[float], Any] | None
     ) -> Any:
-        if self._stage(optimizer) == _UNSCALED:
-            self._warn_of_new_gradients(optimizer, "step", stacklevel=4)
-        with self._core:
-            handle = self._handles.find(optimizer)
-            if self._core.get_stage(handle) != _READY:
-                return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # does not read gradients
+        stage = self._stage(optimizer)
+        if stage != _READY:
+            if stage == _UNSCALED:
+                self._warn_of_new_gradients(optimizer, "step", stacklevel=4)
+            with self._core:
+                handle = self._handles.find(optimizer)
+                if self._core.get_stage(handle) != _READY:
+                    return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # does not read gradients
         found = self._gradients(optimizer)
         if found.groups:
             self._unscale(optimizer, found)
@@ -328,18 +330,21 @@ class GradScaler(PrivateNames):
             step = optimizers.dropping_references(arrays, step)
             step_scaled = optimizers.dropping_references(arrays, step_scaled)
             return self._call_step(optimizer, arrays, found.name, step, step_scaled)
-        step = optimizers.dropping_references(arrays, step, lambda: note_written(arrays))
         try:
-            return self._call_step(optimizer, arrays, found.name, step, None)
-        finally:
-            self._note_step(optimizer, arrays)
+            value = self._call_step(
+                optimizer, arrays, found.name, optimizers.dropping_references(arrays, step, note_written), None
+            )
+        except BaseException:
+            self._note_failure(optimizer, arrays)
+            raise
+        note_written(arrays)  # the step was not called, or this is a list
+        return value
 
-    def _note_step(self, optimizer: Any, arrays: Any) -> None:
-        """After a step that unscaled, which may have skipped or failed. `arrays` is empty if the step was called."""
-        stage = self._stage(optimizer)
-        if stage != _READY and isinstance(arrays, list):
-            note_written(arrays)
-        if stage == _UNSCALED:
+    def _note_failure(self, optimizer: Any, arrays: Any) -> None:
+        """After a step that failed, or was refused. `arrays` is empty if the optimizer's step was called."""
+        if self._stage(optimizer) == _UNSCALED:
+            if isinstance(arrays, list):
+                note_written(arrays)
             with contextlib.suppress(Exception):  # that of the step comes first
                 self._handles.note_present(self._handles.find(optimizer), optimizers.present(optimizer))
 
@@ -435,11 +440,13 @@ class GradScaler(PrivateNames):
         """
         max_norm, norm_type = checks.real("max_norm", max_norm), checks.real("norm_type", norm_type)
         clip_list([], max_norm, norm_type, None)  # raises for bad numbers, before a sparse gradient is coalesced
-        with self._core:
-            handle = self._handles.find(optimizer)
-            if self._core.get_stage(handle) == _STEPPED:
-                self._core.clip_grad_norm(handle, [], None, max_norm, norm_type)  # raises, likewise
-        if self._stage(optimizer) == _UNSCALED:
+        stage = self._stage(optimizer)
+        if stage == _STEPPED:
+            with self._core:
+                self._core.clip_grad_norm(
+                    self._handles.get(optimizer), [], None, max_norm, norm_type
+                )  # raises, likewise
+        if stage == _UNSCALED:
             self._warn_of_new_gradients(optimizer, "clip_grad_norm_", stacklevel=3)
         found = self._gradients(optimizer, sums=True)
         if found.groups:
