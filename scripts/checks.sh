@@ -26,6 +26,7 @@ python         the Python package, all parts of bindings/python/check
 safetensors    files of the Python package safetensors and ours hold the same bits
 kill           200 times kill -9 during a training run
 bench          a smoke run of the benchmark
+products       matrix products of every small inner size on each instruction set of oneDNN
 prove          every 16- and 32-bit input and every short sequence of calls
 fuzz           60 seconds of each fuzz target
 suite          make test, the main suite
@@ -157,6 +158,11 @@ check_kill() {
 check_bench() {
     check_release
     ctest --preset release -L bench
+}
+
+check_products() {
+    check_release
+    build/release/tests/proof/products/prove_products
 }
 
 check_prove() { make prove; }

@@ -8,6 +8,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "train/dnnl/faults.h"
 #include "train/dnnl/guard.h"
 
 /* Operands: A, B, bias, C, and oneDNN's own scratch memory. */
@@ -19,7 +20,7 @@ struct gsc__dnnl_matmul {
     uint64_t used;              /* the clock at its last use */
     dnnl_primitive_t primitive; /* NULL: oneDNN has none for this dtype here */
     size_t scratch_bytes;
-    bool optimised;
+    bool usable;
 };
 
 static gsc_status fail(const char *what, dnnl_status_t status)
@@ -81,7 +82,9 @@ gsc_status gsc__dnnl_init(gsc__dnnl *dnnl)
     gsc__dnnl_matmul *matmuls = calloc(GSC_DNNL_MATMULS, sizeof *matmuls);
     if (!matmuls)
         return gsc_fail(GSC_ERR_MEMORY, "no memory for %d matrix products of oneDNN", (int)GSC_DNNL_MATMULS);
+    gsc__dnnl_guard guard = gsc__dnnl_enter();
     dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+    gsc__dnnl_leave(guard);
     if (status != dnnl_success) {
         free(matmuls);
         return fail("creating a CPU engine", status);
@@ -98,10 +101,12 @@ static void free_matmul(gsc__dnnl_matmul *matmul)
 
 void gsc__dnnl_free(gsc__dnnl *dnnl)
 {
+    gsc__dnnl_guard guard = gsc__dnnl_enter();
     for (int i = 0; i < dnnl->count; i++)
         free_matmul(&dnnl->matmuls[i]);
-    free(dnnl->matmuls);
     dnnl_engine_destroy(dnnl->engine);
+    gsc__dnnl_leave(guard);
+    free(dnnl->matmuls);
 }
 
 static dnnl_status_t make_operand_descs(const gsc__gemm *g, memory_desc desc[ARGS], int *made)
@@ -121,12 +126,13 @@ static dnnl_status_t make_operand_descs(const gsc__gemm *g, memory_desc desc[ARG
     return status;
 }
 
-/* oneDNN calls its plain loops "ref:any" and the like. */
-static bool names_optimised(const_dnnl_primitive_desc_t pd)
+static bool is_usable(const gsc__gemm *gemm, const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
+    const dnnl_version_t *version = dnnl_version();
     return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
-           !strstr(name, "ref");
+           gsc__dnnl_is_fast(gemm->kind, name, (unsigned)dnnl_get_effective_cpu_isa()) &&
+           gsc__dnnl_is_right(gemm, name, version->major, version->minor);
 }
 
 static dnnl_status_t make_primitive(gsc__dnnl_matmul *matmul, dnnl_engine_t engine, const memory_desc desc[ARGS],
@@ -141,7 +147,7 @@ static dnnl_status_t make_primitive(gsc__dnnl_matmul *matmul, dnnl_engine_t engi
     if (status == dnnl_success) {
         memory_desc_ref scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
         matmul->scratch_bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
-        matmul->optimised = names_optimised(pd);
+        matmul->usable = is_usable(&matmul->gemm, pd);
     }
     dnnl_primitive_desc_destroy(pd);
     return status;
@@ -200,17 +206,17 @@ const gsc__dnnl_matmul *gsc__dnnl_find(gsc__dnnl *dnnl, const gsc__gemm *gemm)
             return matmul;
         }
     }
+    gsc__dnnl_guard guard = gsc__dnnl_enter();
     gsc__dnnl_matmul *matmul = make_room(dnnl);
-    int threads = gsc__openmp_use_one_thread();
     gsc_status status = make_matmul(matmul, gemm, dnnl->engine);
-    gsc__openmp_restore(threads);
+    gsc__dnnl_leave(guard);
     if (status != GSC_OK)
         return NULL; /* the entry stays empty: used is 0 */
     matmul->used = dnnl->clock;
     return matmul;
 }
 
-bool gsc__dnnl_is_optimised(const gsc__dnnl_matmul *matmul) { return matmul->optimised; }
+bool gsc__dnnl_is_usable(const gsc__dnnl_matmul *matmul) { return matmul->usable; }
 
 size_t gsc__dnnl_scratch_bytes(const gsc__dnnl_matmul *matmul) { return matmul->scratch_bytes; }
 
@@ -248,10 +254,8 @@ gsc_status gsc__dnnl_run(const gsc__dnnl *dnnl, const gsc__dnnl_matmul *matmul, 
         return fail("finding a matrix product for this processor", dnnl_unimplemented);
     /* oneDNN takes inputs by plain pointers and does not write to them. */
     void *handles[ARGS] = {(void *)(uintptr_t)a, (void *)(uintptr_t)b, (void *)(uintptr_t)bias, c, scratch};
-    int threads = gsc__openmp_use_one_thread();
-    sigset_t signals = gsc__signals_block();
+    gsc__dnnl_guard guard = gsc__dnnl_enter();
     dnnl_status_t status = execute(dnnl, matmul, handles);
-    gsc__signals_restore(signals);
-    gsc__openmp_restore(threads);
+    gsc__dnnl_leave(guard);
     return status == dnnl_success ? GSC_OK : fail("a matrix product", status);
 }

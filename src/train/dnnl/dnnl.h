@@ -37,8 +37,8 @@ void gsc__dnnl_free(gsc__dnnl *dnnl);
 /* The primitive for this product, made at the first call for it. NULL with a message on failure. A primitive stays
  * valid during the next GSC_DNNL_MATMULS - 1 calls. */
 const gsc__dnnl_matmul *gsc__dnnl_find(gsc__dnnl *dnnl, const gsc__gemm *gemm);
-/* Whether oneDNN has fast code for it on this processor, not its reference loops alone. */
-bool gsc__dnnl_is_optimised(const gsc__dnnl_matmul *matmul);
+/* Whether oneDNN computes it fast and rightly on this processor (faults.h). If not, compute in float32 instead. */
+bool gsc__dnnl_is_usable(const gsc__dnnl_matmul *matmul);
 /* Bytes of scratch memory that one run needs. */
 size_t gsc__dnnl_scratch_bytes(const gsc__dnnl_matmul *matmul);
 /* Computes on the calling thread alone, accumulating in float32. Several threads may run one primitive at a time, each

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.c: OpenMP and the signals of the calling thread while oneDNN works. */
+/* guard.c: forks, OpenMP and the calling thread's signals while oneDNN works. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "train/dnnl/guard.h"
 
@@ -14,8 +14,6 @@ static struct {
     void (*set_num_threads)(int);
 } openmp;
 
-static pthread_once_t openmp_lookup = PTHREAD_ONCE_INIT;
-
 static void find_openmp(void)
 {
     void *get = dlsym(RTLD_DEFAULT, "omp_get_max_threads"), *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
@@ -25,22 +23,42 @@ static void find_openmp(void)
     memcpy(&openmp.set_num_threads, &set, sizeof set);
 }
 
-int gsc__openmp_use_one_thread(void)
+/* Threads inside oneDNN hold it for reading, fork holds it for writing. Where it is known, the kind that lets a waiting
+ * fork go first: otherwise threads that compute all the time could hold up a fork for ever. */
+#ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#define FORK_FIRST PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#else
+#define FORK_FIRST PTHREAD_RWLOCK_INITIALIZER
+#endif
+static pthread_rwlock_t inside = FORK_FIRST;
+
+static void before_fork(void) { pthread_rwlock_wrlock(&inside); }
+
+static void after_fork_in_parent(void) { pthread_rwlock_unlock(&inside); }
+
+static void after_fork_in_child(void)
 {
-    pthread_once(&openmp_lookup, find_openmp);
+    static const pthread_rwlock_t unlocked = FORK_FIRST;
+    inside = unlocked;
+}
+
+static pthread_once_t setup = PTHREAD_ONCE_INIT;
+
+static void set_up(void)
+{
+    find_openmp();
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static int use_one_openmp_thread(void)
+{
     int threads = openmp.get_max_threads ? openmp.get_max_threads() : 1;
     if (threads > 1)
         openmp.set_num_threads(1);
     return threads;
 }
 
-void gsc__openmp_restore(int threads)
-{
-    if (threads > 1)
-        openmp.set_num_threads(threads);
-}
-
-sigset_t gsc__signals_block(void)
+static sigset_t block_signals(void)
 {
     /* The kernel kills a process whose thread causes a fault while its signal is blocked, without calling the handler.
      * SIGABRT is not blocked either, so that abort() takes effect at once. */
@@ -53,4 +71,19 @@ sigset_t gsc__signals_block(void)
     return before;
 }
 
-void gsc__signals_restore(sigset_t before) { pthread_sigmask(SIG_SETMASK, &before, NULL); }
+gsc__dnnl_guard gsc__dnnl_enter(void)
+{
+    pthread_once(&setup, set_up);
+    gsc__dnnl_guard before = {.signals = block_signals()};
+    pthread_rwlock_rdlock(&inside);
+    before.openmp_threads = use_one_openmp_thread();
+    return before;
+}
+
+void gsc__dnnl_leave(gsc__dnnl_guard before)
+{
+    if (before.openmp_threads > 1)
+        openmp.set_num_threads(before.openmp_threads);
+    pthread_rwlock_unlock(&inside);
+    pthread_sigmask(SIG_SETMASK, &before.signals, NULL);
+}

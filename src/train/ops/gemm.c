@@ -147,7 +147,7 @@ static gsc_status run_slices(gsc_tape *tape, sliced *job)
     return GSC_OK;
 }
 
-/* For half dtypes that oneDNN has no fast code for on this processor: through float32 copies. */
+/* For products of half dtypes that oneDNN computes slowly or wrongly on this processor: through float32 copies. */
 static gsc_status run_widened(gsc_tape *tape, gsc__gemm g, const void *a, const void *b, const void *bias, void *c);
 
 static gsc_status run_dnnl(gsc_tape *tape, gsc__gemm g, const void *a, const void *b, const void *bias, void *c)
@@ -158,7 +158,7 @@ static gsc_status run_dnnl(gsc_tape *tape, gsc__gemm g, const void *a, const voi
     job.last_slice = job.whole_slice && remainder > 0 ? find_slice(tape, g, remainder) : job.whole_slice;
     if (!job.last_slice)
         return GSC_ERR_MEMORY;
-    if (g.kind == GSC_F32 || (gsc__dnnl_is_optimised(job.whole_slice) && gsc__dnnl_is_optimised(job.last_slice)))
+    if (g.kind == GSC_F32 || (gsc__dnnl_is_usable(job.whole_slice) && gsc__dnnl_is_usable(job.last_slice)))
         return run_slices(tape, &job);
     return run_widened(tape, g, a, b, bias, c);
 }
