@@ -23,9 +23,10 @@ GSC_API const char *gsc_version(void);
  * best that the processor has, or the one that GSC_ISA in the environment names; unknown or absent ones are ignored. */
 GSC_API const char *gsc_isa(void);
 
-/* How many threads the kernels may use, the caller's included. 0, the default: all cores that the process may use.
- * A negative n changes nothing and leaves a message (gsc_last_error). Results do not depend on it. May be called from
- * any thread; takes effect at the next parallel loop. Threads beyond the number stay asleep. */
+/* How many threads the kernels may use, the caller's included. 0, the default: all cores that the process may use,
+ * but no more than its control group's CPU quota pays for (rounded up), as both are at the first parallel loop. A
+ * negative n changes nothing and leaves a message (gsc_last_error). Results do not depend on it. May be called from any
+ * thread; takes effect at the next parallel loop. Threads beyond the number stay asleep. */
 GSC_API void gsc_set_num_threads(int32_t n);
 
 /* A parallel loop: calls task(ctx, index) once for each index in [0, count), in any order, on any threads, and returns

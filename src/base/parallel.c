@@ -5,16 +5,15 @@
  * woken. Workers that are called join the open loop and take indices from a shared counter. The calling thread does the
  * same, closes the loop when no index is left, and waits for the workers that have joined, not for those that still
  * sleep. A thread that waits spins for SPINS pauses, then sleeps. */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <unistd.h>
 
 #include "base/parallel.h"
 
+#include "base/cores.h"
 #include "base/fpenv.h"
 #include "gradscaler/runtime.h"
 #include "gradscaler/status.h"
@@ -200,26 +199,16 @@ static void close_loop(void)
     pthread_setcancelstate(cancellable, NULL);
 }
 
-static int usable_cores(void)
-{
-#ifdef __linux__
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) == 0)
-        return CPU_COUNT(&cores);
-#endif
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online < 1 ? 1 : (int)(online > MAX_THREADS ? MAX_THREADS : online);
-}
-
 static int thread_count(void)
 {
     int wanted = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
     if (wanted > 0)
         return wanted;
-    static atomic_int cores; /* 0: not known yet. Kept, since the system call takes longer than a small loop. */
+    static atomic_int cores; /* 0: not known yet. Kept, since to ask takes longer than a small loop. */
     int known = atomic_load_explicit(&cores, memory_order_relaxed);
     if (known == 0) {
-        known = usable_cores();
+        known = gsc__usable_cores("");
+        known = known < MAX_THREADS ? known : MAX_THREADS;
         atomic_store_explicit(&cores, known, memory_order_relaxed);
     }
     return known;
