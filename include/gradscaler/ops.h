@@ -31,7 +31,9 @@ GSC_API gsc_tensor *gsc_add(gsc_tensor *a, gsc_tensor *b);
 GSC_API gsc_tensor *gsc_mul(gsc_tensor *a, gsc_tensor *b);
 /* a [m, k] times b [k, n]: [m, n]. Accumulates in float32 (float64 for float64). */
 GSC_API gsc_tensor *gsc_matmul(gsc_tensor *a, gsc_tensor *b);
-/* x [m, in] times the transpose of weight [out, in], plus bias [out] (NULL: none): [m, out]. */
+/* x [m, in] times the transpose of weight [out, in], plus bias [out] (NULL: none): [m, out]. After an op of this thread
+ * has failed, bias NULL counts as that op's result: NULL is returned and the message stays, until a tape is created,
+ * cleared or run backward. */
 GSC_API gsc_tensor *gsc_linear(gsc_tensor *x, gsc_tensor *weight, gsc_tensor *bias);
 GSC_API gsc_tensor *gsc_relu(gsc_tensor *x);
 GSC_API gsc_tensor *gsc_tanh(gsc_tensor *x);

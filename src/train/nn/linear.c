@@ -5,14 +5,14 @@
 
 #include "base/fpenv.h"
 #include "base/try.h"
-#include "gradscaler/ops.h"
 #include "train/nn/module.h"
+#include "train/ops/op_list.h"
 
 enum { WEIGHT, BIAS };
 
 static gsc_tensor *forward(gsc_module *module, gsc_tensor *x)
 {
-    return gsc_linear(x, module->tensors[WEIGHT], module->tensors[BIAS]);
+    return gsc__linear(x, module->tensors[WEIGHT], module->tensors[BIAS]);
 }
 
 static gsc_status create_param(const char *name, int32_t ndim, const int64_t *shape, gsc_tensor **out)

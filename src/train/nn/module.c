@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "train/tape/chain.h"
+
 gsc_module *gsc__module_alloc(gsc__module_forward *forward, size_t child_count, size_t param_count)
 {
     gsc_module *module = calloc(1, sizeof *module);
@@ -39,13 +41,11 @@ void gsc_module_free(gsc_module *module)
 
 gsc_tensor *gsc_module_forward(gsc_module *module, gsc_tensor *x)
 {
-    if (!x)
-        return NULL;
-    if (!module) {
+    if (x && module)
+        return module->forward(module, x);
+    if (x)
         gsc_fail(GSC_ERR_VALUE, "gsc_module_forward: module is NULL");
-        return NULL;
-    }
-    return module->forward(module, x);
+    return gsc__chain_note(NULL);
 }
 
 size_t gsc_module_param_count(const gsc_module *module) { return module ? module->param_count : 0; }

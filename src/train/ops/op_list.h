@@ -33,4 +33,7 @@ enum { GSC_OPS(GSC_OP_ID) GSC_OP_COUNT };
 
 extern const gsc__op gsc__op_table[GSC_OP_COUNT];
 
+/* gsc_linear for a caller that knows whether there is a bias: NULL is none, whatever has failed before. */
+gsc_tensor *gsc__linear(gsc_tensor *x, gsc_tensor *weight, gsc_tensor *bias);
+
 #endif

@@ -8,6 +8,7 @@
 #include "base/dtype_text.h"
 #include "base/fpenv.h"
 #include "base/try.h"
+#include "train/tape/chain.h"
 #include "train/tensor/convert.h"
 
 gsc_status gsc_tape_create(gsc_tape **out)
@@ -22,6 +23,7 @@ gsc_status gsc_tape_create(gsc_tape **out)
         free(tape);
         return status;
     }
+    gsc__chain_begin();
     *out = tape;
     return GSC_OK;
 }
@@ -43,6 +45,7 @@ void gsc_tape_clear(gsc_tape *tape)
     tape->last = NULL;
     tape->casts = NULL;
     tape->ran_backward = false;
+    gsc__chain_begin();
 }
 
 gsc_tensor *gsc__tape_tensor(gsc_tape *tape, gsc__kind kind, int32_t ndim, const int64_t *shape, size_t count)
@@ -96,7 +99,7 @@ static void copy_strided(const DLTensor *values, size_t size, size_t count, char
     }
 }
 
-gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values)
+static gsc_tensor *put_input(gsc_tape *tape, const DLTensor *values)
 {
     gsc__kind kind = GSC_NO_KIND;
     size_t count = 0;
@@ -112,7 +115,9 @@ gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values)
     return tensor;
 }
 
-gsc_tensor *gsc_tape_param(gsc_tape *tape, gsc_tensor *param)
+gsc_tensor *gsc_tape_input(gsc_tape *tape, const DLTensor *values) { return gsc__chain_note(put_input(tape, values)); }
+
+static gsc_tensor *put_param(gsc_tape *tape, gsc_tensor *param)
 {
     if (!param)
         return NULL;
@@ -135,6 +140,8 @@ gsc_tensor *gsc_tape_param(gsc_tape *tape, gsc_tensor *param)
     handle->param = param;
     return handle;
 }
+
+gsc_tensor *gsc_tape_param(gsc_tape *tape, gsc_tensor *param) { return gsc__chain_note(put_param(tape, param)); }
 
 /* Memory for a gradient: a parameter's is kept over zero_grad. */
 static gsc_status provide_grad(gsc_tape *tape, gsc_tensor *tensor)
@@ -257,6 +264,7 @@ static gsc_status run_backward(gsc_tape *tape, gsc_tensor *root)
 
 gsc_status gsc_tape_backward(gsc_tape *tape, gsc_tensor *root)
 {
+    gsc__chain_begin(); /* the chain ends here, however it ends */
     GSC_TRY(check_root(tape, root));
     tape->ran_backward = true;
     gsc__fpenv caller = gsc__fpenv_enter();

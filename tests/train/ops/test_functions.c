@@ -249,10 +249,39 @@ static void the_callers_floating_point_environment_does_not_matter(void **state)
 }
 #endif
 
+/* trial T31 */
+static void a_failed_bias_is_not_taken_for_none(void **state)
+{
+    (void)state;
+    gsc_tape *tape = new_tape();
+    gsc_tensor *x = new_input(tape, GSC_FLOAT32, SHAPE(2, 3), NULL),
+               *weight = new_input(tape, GSC_FLOAT32, SHAPE(4, 3), NULL);
+    gsc_tensor *free_bias = new_tensor(GSC_FLOAT32, SHAPE(4), NULL);
+    assert_non_null(gsc_linear(x, weight, NULL));
+    assert_op_fails(gsc_linear(x, weight, gsc_add(x, weight)), "gsc_add");
+    /* The op that follows the failed one changes nothing: which argument is evaluated first is up to the compiler. */
+    assert_non_null(gsc_relu(x));
+    assert_null(gsc_linear(x, weight, NULL)); /* and the message stays */
+    assert_message("gsc_add");
+    assert_status(gsc_tape_backward(tape, NULL), GSC_ERR_VALUE);
+    assert_non_null(gsc_linear(x, weight, NULL));
+
+    assert_op_fails(gsc_linear(x, weight, gsc_relu(free_bias)), "gsc_relu", "on a tape"); /* fails without a tape */
+    gsc_tape_clear(tape);
+    x = new_input(tape, GSC_FLOAT32, SHAPE(2, 3), NULL);
+    weight = new_input(tape, GSC_FLOAT32, SHAPE(4, 3), NULL);
+    assert_non_null(gsc_linear(x, weight, NULL));
+    assert_op_fails(gsc_linear(x, weight, gsc_cast(x, GSC_INT64)), "gsc_cast");
+    assert_non_null(gsc_linear(x, weight, free_bias)); /* a bias that is there */
+    gsc_tensor_free(free_bias);
+    gsc_tape_free(tape);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_shapes_are_named),
+        cmocka_unit_test(a_failed_bias_is_not_taken_for_none),
         cmocka_unit_test(wrong_dtypes_are_named),
         cmocka_unit_test(labels_out_of_range_are_named),
         cmocka_unit_test(reshape_finds_the_size_that_remains),
