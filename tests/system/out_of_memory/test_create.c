@@ -204,6 +204,7 @@ static bool make_failing(const maker *m, int n)
     return failed;
 }
 
+/* trial T41 */
 static void test_each_allocation_of_a_create_function(void **state)
 {
     (void)state;

@@ -216,6 +216,7 @@ static void check_setting(const setting *s)
     assert_true(n >= 5);
 }
 
+/* trial T41 */
 static void test_each_allocation_of_a_training_step(void **state)
 {
     (void)state;
