@@ -132,7 +132,7 @@ static bool is_usable(const gsc__gemm *gemm, const_dnnl_primitive_desc_t pd)
     const dnnl_version_t *version = dnnl_version();
     return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
            gsc__dnnl_is_fast(gemm->kind, name, (unsigned)dnnl_get_effective_cpu_isa()) &&
-           gsc__dnnl_is_right(gemm, name, version->major, version->minor);
+           gsc__dnnl_is_right(gemm->k, name, version->major, version->minor);
 }
 
 static dnnl_status_t make_primitive(gsc__dnnl_matmul *matmul, dnnl_engine_t engine, const memory_desc desc[ARGS],

@@ -17,13 +17,13 @@ bool gsc__dnnl_is_fast(gsc__kind kind, const char *implementation, unsigned isa)
     return kind != GSC_BF16 || has_bf16 || !strstr(implementation, "gemm:jit");
 }
 
-bool gsc__dnnl_is_right(const gsc__gemm *gemm, const char *implementation, int major, int minor)
+bool gsc__dnnl_is_right(int64_t k, const char *implementation, int major, int minor)
 {
     /* Before version 3.1, AMX's code cuts k into blocks of TILE_K, with the remainder rounded up to an even size. If
      * that fills a block, it keeps the tiles of the block before, which in the last rows or columns are of another
      * size: SIGILL (issue 1661 of uxlfoundation/oneDNN). Seen with k = 63; it may cut any k with this remainder so. */
     enum { TILE_K = 32 };
     bool is_old = major < 3 || (major == 3 && minor < 1);
-    bool rounded_to_block = gemm->k > TILE_K && gemm->k % TILE_K == TILE_K - 1;
+    bool rounded_to_block = k > TILE_K && k % TILE_K == TILE_K - 1;
     return !(is_old && strstr(implementation, "amx") && rounded_to_block);
 }
