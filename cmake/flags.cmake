@@ -12,6 +12,10 @@ set(gsc_layout_flags $<$<C_COMPILER_ID:GNU>:-falign-functions=64>)
 set(gsc_unwind_flags -fexceptions)
 set(gsc_warning_flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow
                       $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
+# Before gcc 12 the fields after a compound literal in an initializer were reported as missing (gcc bug 82283).
+if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_C_COMPILER_VERSION VERSION_LESS 12)
+  list(APPEND gsc_warning_flags -Wno-missing-field-initializers)
+endif()
 
 function(gsc_set_flags target)
   target_compile_options(${target} PRIVATE ${gsc_number_flags} ${gsc_layout_flags} ${gsc_unwind_flags} ${gsc_warning_flags}
