@@ -29,6 +29,7 @@ bench          a smoke run of the benchmark
 products       matrix products of every small inner size on each instruction set of oneDNN
 prove          every 16- and 32-bit input and every short sequence of calls
 fuzz           60 seconds of each fuzz target
+newcomer       the README's commands on a Debian 12 that has git, make and gcc alone
 suite          make test, the main suite
 END
 }
@@ -167,6 +168,14 @@ check_products() {
 
 check_prove() { make prove; }
 check_fuzz() { make fuzz ARGS=60; }
+
+# Without debootstrap or root's rights it is skipped.
+check_newcomer() {
+    local status=0
+    scripts/check-root "$logs/newcomer" || status=$?
+    [ $status = 0 ] || [ $status = 77 ]
+}
+
 check_suite() { make test; }
 
 logs=$(mktemp -d)
@@ -189,6 +198,7 @@ report() { # NAME: shows the output of a check that has failed; adds to `times` 
         echo "== FAILED: $1"
         failed+=("$1")
     fi
+    grep '^skipped: ' "$logs/$1.output" | sort -u
     times+=("$(printf '%5d s  %s' "$seconds" "$1")")
 }
 
