@@ -2,9 +2,9 @@
 /* prove_products: matrix products of small and odd shapes, in each dtype and layout that ops use, on each instruction
  * set that oneDNN can be held to on this processor. Prints what was tried; 0: no fault, 1: faults, 2: it could not run.
  *
- *     prove_products            every k up to 130 and some larger ones, with m and n around multiples of 8: an hour
+ *     prove_products            every k up to 130 and some larger ones, with m and n around multiples of 8: hours
  *     prove_products --sample   fewer of each
- *     prove_products --all      every m, n and k up to 130: a day
+ *     prove_products --all      every m, n and k up to 130: days
  *
  * The operands are small integers, so that every sum is exact in float32: the result must be the exact one, rounded
  * once. Operands and results end where memory begins that cannot be read. A child process computes; if it dies by a
