@@ -86,7 +86,7 @@ gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *op
     GSC_TRY(gsc__check_call(scaler, optimizer, api, &record));
     GSC_CALL_SCOPE(scaler);
     gsc__env_enter(scaler);
-    double norm;
+    double norm = 0.0;
     GSC_TRY(clip(scaler, optimizer, record, max_norm, norm_type, api, &norm));
     if (total_norm)
         *total_norm = norm;
