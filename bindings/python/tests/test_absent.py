@@ -86,6 +86,8 @@ def test_what_gives_no_warning():
     params(optimizer)[1].grad = f32(1.0)
     scaler.step(optimizer)
     scaler.update()
+    scaler.unscale_(optimizer)  # without the first one
+    scaler.rearm(optimizer)
     scaler.record(optimizer, False)
     params(optimizer)[0].grad = f32(1.0)
     scaler.step(optimizer)

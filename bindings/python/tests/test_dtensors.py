@@ -91,6 +91,7 @@ def test_ranks_skip_together(ranks, unscale, fused, value, others):
     skips = value == np.inf or others == 1.0
     assert scaler.outcome(optimizer) is (Outcome.SKIPPED_OVERFLOW if skips else Outcome.STEPPED)
     assert optimizer.steps == (not skips)
+    assert [overflow.index for overflow in scaler.overflows(optimizer)] == ([0] if value == np.inf else [])
     assert len(ranks.groups) == 1
     scaler.update()
     assert scaler.get_scale() == (2.0 if skips else 4.0)
