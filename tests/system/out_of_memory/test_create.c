@@ -68,6 +68,15 @@ static gsc_status make_scaler(given *g, void **out)
     return gsc_scaler_create(NULL, (gsc_scaler **)out);
 }
 
+static gsc_status make_scaler_with_window(given *g, void **out)
+{
+    (void)g;
+    gsc_scaler_options options = gsc_scaler_options_default();
+    options.skip_window = 100;
+    options.max_skip_share = 0.5;
+    return gsc_scaler_create(&options, (gsc_scaler **)out);
+}
+
 static gsc_status make_optimizer(given *g, void **out)
 {
     (void)g;
@@ -167,6 +176,7 @@ typedef struct maker {
 
 static const maker makers[] = {
     {"gsc_scaler_create", make_scaler, free_scaler, 1},
+    {"gsc_scaler_create with a skip_window", make_scaler_with_window, free_scaler, 2},
     {"gsc_optimizer_from_buffers", make_optimizer, free_optimizer, 1},
     {"gsc_tensor_create", make_tensor, free_tensor, 2},
     {"gsc_tape_create", make_tape, free_tape, 2},
