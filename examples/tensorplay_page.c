@@ -112,7 +112,7 @@ int main(void)
     gsc_scaler *scaler;
     must(gsc_scaler_create(NULL, &scaler));
 
-    double first, last = train(&t, scaler, &first);
+    double first = 0, last = train(&t, scaler, &first);
     printf("%d epochs: loss %.4f -> %.4f, scale %g\n", EPOCHS, first, last, gsc_scaler_get_scale(scaler));
     expect(last < first, "the loss falls");
     expect(gsc_scaler_get_scale(scaler) == 65536, "without overflow the scale stays until 2000 clean steps");
