@@ -16,6 +16,7 @@ extern gsc_optimizer *optimizer, *second_optimizer;
 extern void *generator, *critic;
 extern gsc_buffer gradients[2], critic_gradients[2];
 extern gsc_step_result result;
+extern DLTensor *half_grads[2], *master_grads[2];
 extern DLTensor loss;
 extern void *world;
 extern int step, steps, micro_batches;
