@@ -87,8 +87,8 @@ typedef struct gsc_scaler_options {
     const gsc_comm *comm;          /* NULL: this process alone */
     void (*observer)(void *ctx, const gsc_event *event); /* NULL: none */
     void *observer_ctx;
-    bool strict;                  /* false; also GSC_STRICT=1 in the environment: find misuse that costs a hash table
-                                     entry per gradient to find */
+    bool strict; /* false; also GSC_STRICT=1 in the environment: refuse misuse, too, that takes a look-up
+                    per gradient to find: docs/scaler.md */
     bool hysteresis_until_growth; /* false: a clean update restores the credit of hysteresis; true: only growth does */
     int32_t skip_window;          /* 0: off; else 2 ... 4096: of the last so many updates that checked a gradient ... */
     double max_skip_share;        /* ... at most this share, in (0, 1), may overflow: else update returns
@@ -121,7 +121,8 @@ GSC_API gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DL
 
 /* Divides the optimizer's gradients by the scale in place and records whether a result is not finite. READY ->
  * UNSCALED. Optional: step does it where it was not done. Errors, before any element is touched: GSC_ERR_STATE
- * (unscaled or stepped since the last update), GSC_ERR_VALUE (float16 unless allowed, other dtypes, self-overlapping
+ * (unscaled or stepped since the last update; gradients that are new or have moved and lie in memory that another
+ * optimizer has unscaled and not stepped), GSC_ERR_VALUE (float16 unless allowed, other dtypes, self-overlapping
  * strides, gradients that share elements), GSC_ERR_UNSUPPORTED (complex), GSC_ERR_DEVICE, GSC_ERR_MEMORY. With ranks:
  * GSC_ERR_COMM, see docs/ranks.md. */
 GSC_API gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer);
@@ -151,7 +152,8 @@ typedef struct gsc_step_result {
 /* Unscales if READY, then calls the optimizer's step, unless an element of this optimizer's gradients is not finite.
  * args NULL: a plain step. result may be NULL. A scale-aware step (step_scaled) that finds READY gets the gradients
  * still scaled, with clipping folded in; otherwise clip_norm clips in place.
- * Errors: as gsc_scaler_unscale; GSC_ERR_STATE also for a closure and a second step; GSC_ERR_OPTIMIZER: the step
+ * Errors: as gsc_scaler_unscale; GSC_ERR_STATE also for a closure, a second step, a gradient that was absent at unscale
+ * and is there now, and after a failed step for gradients other than were unscaled; GSC_ERR_OPTIMIZER: the step
  * failed, with its message; then the optimizer is UNSCALED (step) or READY (step_scaled), and the check still counts.
  */
 GSC_API gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,

@@ -18,6 +18,8 @@ uint64_t gsc__message_count(void);
 #define GSC_WORDS(c, python) c
 #endif
 #define GSC_WORDS_UPDATE GSC_WORDS("gsc_scaler_update", "update")
+#define GSC_WORDS_DROP_BATCH                                                                                           \
+    GSC_WORDS("drop the batch with gsc_scaler_skip and gsc_scaler_update", "drop the batch with skip and update")
 #define GSC_WORDS_UPDATE_TO GSC_WORDS("gsc_scaler_update_to", "update(new_scale)")
 
 #endif

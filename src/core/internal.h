@@ -12,6 +12,8 @@
 #include "base/reserved.h"
 #include "base/try.h"
 #include "core/arrays.h"
+#include "core/claims.h"
+#include "core/extents.h"
 #include "gradients/list.h"
 #include "gradients/norm.h"
 #include "gradients/sweep.h"
@@ -21,6 +23,8 @@
 typedef struct gsc__report {
     gsc_overflow *entries;
     size_t count, capacity;
+    size_t previous;          /* while entries are added: the first one left of the overflow before */
+    uint64_t check;           /* the record's check that found the overflow */
     struct gsc__names *names; /* what entries[].name point into */
 } gsc__report;
 
@@ -43,9 +47,14 @@ typedef enum gsc__comm_failure {
 typedef struct gsc__record {
     const void *key; /* the optimizer's address, or the caller's key for arrays */
     gsc__record_use use;
-    const gsc_optimizer *optimizer; /* whose callbacks the running call uses; else it may be gone */
-    uint64_t iteration;             /* which the stage and the flags below belong to */
-    gsc_stage stage;                /* set by gsc__record_set_stage */
+    const gsc_optimizer *optimizer;        /* whose callbacks the running call uses; else it may be gone */
+    uint64_t iteration;                    /* which the stage and the flags below belong to */
+    gsc_stage stage;                       /* set by gsc__record_set_stage */
+    bool step_failed;                      /* since the last update */
+    bool claim_added;                      /* the scaler's claims have it: */
+    uint64_t claim;                        /* the number of the last check; 0: none since the last update */
+    const char *claimed_by;                /* the function that made it */
+    size_t claimed_count, claimed_present; /* gradients then, and how many of them had elements */
     struct gsc__record *previous_unscaled, *next_unscaled; /* the other UNSCALED ones */
     size_t grad_count;                                     /* what the optimizer's grad_count last returned */
     bool has_grads;                                        /* the last check saw a gradient, on this rank */
@@ -54,11 +63,13 @@ typedef struct gsc__record {
     bool overflowed;                /* a check since the last update found one: what gsc_scaler_found_inf returns */
     bool partly_written;            /* an exception interrupted a loop that writes the gradients: no step */
     gsc__comm_failure comm_failure; /* since the last update; unless fine, step will skip */
+    uint64_t check;                 /* the number of checks so far */
     double max_abs;                 /* that the last check saw */
     double scale;                   /* that the gradients carried then */
     bool has_result;
     gsc_step_result result;
     gsc__report report;
+    gsc__extents extents; /* of the last checked list; not valid: that is in scaler->list, or forgotten */
 } gsc__record;
 
 /* All records of a scaler. */
@@ -75,6 +86,7 @@ typedef struct gsc__pending {
     bool recorded;    /* some optimizer was unscaled, recorded, stepped or skipped */
     bool checked;     /* some gradient was checked, on any rank */
     bool overflow;    /* and some was not finite */
+    uint64_t repeats; /* of the gradient that has overflowed most often in a row with the same counts */
     bool comm_failed; /* a collective failed, a rank refused a gradient, or the ranks' scales differ: nothing counts */
 } gsc__pending;
 
@@ -115,10 +127,17 @@ struct gsc_scaler {
     gsc__skip_window window;
     char overflow_text[384];          /* describes this iteration's overflows */
     char last_overflow_text[384];     /* those of the last update that had some, for GSC_ERR_DIVERGED */
+    uint64_t last_repeats;            /* pending.repeats then */
     struct gsc__names *retired_names; /* no report needs them, but callers may hold some until the next overflow */
     gsc__records records;
-    gsc__arrays arrays; /* of the call that is running, as tensors */
-    gsc__list list;     /* the gradients of the call that is running */
+    gsc__arrays arrays;       /* of the call that is running, as tensors */
+    gsc__list list;           /* the gradients of the call that is running */
+    gsc__record *list_record; /* whose last checked list is in `list`; NULL: nobody's */
+    bool list_is_last;        /* `list` is what its optimizer's last check saw */
+    bool list_is_copied;      /* its optimizer's extents are those of `list`, valid once it has passed all checks */
+    size_t list_present;      /* gradients with elements, those that are listed twice included */
+    gsc__claims claims;       /* of this iteration; complete only where they are needed */
+    uint64_t claim_count;     /* of all iterations */
     gsc__progress progress;
     int callbacks;          /* how many of this scaler are running, one inside the other */
     bool closed;            /* a callback is running that may call const functions only */
@@ -192,11 +211,23 @@ void gsc__records_free(gsc_scaler *scaler);
 /* collect.c: fills scaler->list with an optimizer's gradients, each checked. Needs no environment. */
 typedef struct gsc__collect_rules {
     const char *api;
+    bool claims; /* this list is the record's last one from now on */
     bool allow_fp16;
     bool want_norm; /* the list will be asked for a norm */
 } gsc__collect_rules;
 gsc_status gsc__check_step_callback(const gsc_optimizer *optimizer, const char *api);
 gsc_status gsc__collect(gsc_scaler *scaler, gsc__record *record, const gsc__collect_rules *rules);
+
+/* misuse.c */
+/* Whether the environment variable GSC_STRICT is 1. */
+bool gsc__strict_environment(void);
+/* Before scaler->list gets other views: the extents of an UNSCALED record that are only there are copied. */
+gsc_status gsc__keep_extents(gsc_scaler *scaler);
+/* scaler->list has a READY optimizer's gradients, which `api` is about to use: refuses (GSC_ERR_STATE) memory that
+ * another optimizer has claimed, else claims it. */
+gsc_status gsc__claim_gradients(gsc_scaler *scaler, gsc__record *record, const char *api);
+/* Refuses (GSC_ERR_STATE) the step of an UNSCALED optimizer one of whose gradients was not checked. */
+gsc_status gsc__check_same_gradients(gsc_scaler *scaler, gsc__record *record, const char *api);
 
 /* ranks.c: the collectives, which note themselves in scaler->progress. Afterwards the library's environment is entered.
  */

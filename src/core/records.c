@@ -30,6 +30,8 @@ static void begin_iteration(const gsc__records *records, gsc__record *record)
     record->stage = GSC_STAGE_READY;
     record->found_inf = record->overflowed = record->partly_written = false;
     record->comm_failure = GSC_COMM_FINE;
+    record->claim = 0;
+    record->step_failed = false;
     record->previous_unscaled = record->next_unscaled = NULL;
 }
 
@@ -114,6 +116,9 @@ void gsc__record_set_stage(gsc_scaler *scaler, gsc__record *record, gsc_stage st
 static void record_free(gsc_scaler *scaler, gsc__record *record)
 {
     gsc__report_free(scaler, &record->report);
+    gsc__extents_free(&record->extents);
+    if (scaler->list_record == record)
+        scaler->list_record = NULL;
     free(record);
 }
 
@@ -155,6 +160,7 @@ void gsc__records_free(gsc_scaler *scaler)
         if (scaler->records.slots[i])
             record_free(scaler, scaler->records.slots[i]);
     free(scaler->records.slots);
+    gsc__claims_free(&scaler->claims);
     gsc__retired_names_free(scaler);
 }
 

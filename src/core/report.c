@@ -129,6 +129,31 @@ static const gsc__view *view_gradients(gsc_scaler *scaler, const gsc__record *re
     return views;
 }
 
+/* The entries of the overflow before this one stand at the end of the array, in the order of their indices, while the
+ * new ones are written from its beginning on. They do not reach one another: those left are of gradients that are yet
+ * to come, and the new ones of gradients before. */
+static void set_previous_aside(gsc__report *report, bool in_a_row)
+{
+    size_t kept = in_a_row ? report->count : 0;
+    report->previous = report->capacity - kept;
+    if (kept > 0)
+        memmove(report->entries + report->previous, report->entries, kept * sizeof *report->entries);
+    report->count = 0;
+}
+
+/* How often in a row this gradient has overflowed in just this way. */
+static uint64_t count_repeats(gsc__report *report, size_t index, const gsc__nonfinite *found)
+{
+    while (report->previous < report->capacity && report->entries[report->previous].index < index)
+        report->previous++;
+    if (report->previous == report->capacity)
+        return 1;
+    const gsc_overflow *before = &report->entries[report->previous];
+    bool same = before->index == index && before->inf_count == found->inf_count &&
+                before->nan_count == found->nan_count && before->first_index == found->first_index;
+    return same ? before->repeats + 1 : 1;
+}
+
 static void add_entries(gsc_scaler *scaler, gsc__record *record, size_t first, size_t count,
                         const gsc__nonfinite *found)
 {
@@ -140,11 +165,14 @@ static void add_entries(gsc_scaler *scaler, gsc__record *record, size_t first, s
             continue;
         const char *name = optimizer->name ? optimizer->name(optimizer->self, first + i) : NULL;
         const char *copy = keep_name(scaler, report, name); /* may move the names of the entries before this one */
+        uint64_t repeats = count_repeats(report, first + i, &found[i]);
         report->entries[report->count++] = (gsc_overflow){.index = first + i,
                                                           .name = copy,
                                                           .inf_count = found[i].inf_count,
                                                           .nan_count = found[i].nan_count,
-                                                          .first_index = found[i].first_index};
+                                                          .first_index = found[i].first_index,
+                                                          .repeats = repeats};
+        scaler->pending.repeats = repeats > scaler->pending.repeats ? repeats : scaler->pending.repeats;
     }
     gsc__callback_end(scaler);
 }
@@ -199,7 +227,8 @@ void gsc__report_overflow(gsc_scaler *scaler, gsc__record *record, double r, gsc
 {
     gsc__report *report = &record->report;
     gsc__retired_names_free(scaler);
-    report->count = 0;
+    set_previous_aside(report, report->check + 1 == record->check); /* no check in between found none */
+    report->check = record->check;
     if (report->names)
         report->names->used = 0;
     if (source == GSC_OVERFLOW_HERE) {

@@ -42,12 +42,18 @@ static gsc_status read_args(step_attempt *attempt, const gsc_step_args *args)
 }
 
 /* The message ends in the optimizer's own, or says that there is none. */
-static gsc_status optimizer_failed(const char *api, const char *what, gsc_status status, bool has_message)
+static gsc_status optimizer_failed(const step_attempt *attempt, const char *what, gsc_status status, bool has_message)
 {
+    const char *api = attempt->api, *go_on = "";
+    if (attempt->scaler->options.enabled && attempt->record->stage == GSC_STAGE_UNSCALED)
+        go_on = " (the gradients are unscaled: repeat the step, or " GSC_WORDS_DROP_BATCH
+                "; before another step with gradients made anew call " GSC_WORDS("gsc_scaler_rearm", "rearm") ")";
+    else if (attempt->scaler->options.enabled)
+        go_on = " (the gradients are still scaled: repeat the step, or " GSC_WORDS_DROP_BATCH ")";
     if (has_message)
-        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s failed: %s", api, what, gsc_last_error());
-    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s returned %s (%d) without a message", api, what,
-                    gsc_status_name(status), (int)status);
+        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s failed%s: %s", api, what, go_on, gsc_last_error());
+    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s returned %s (%d) without a message%s", api, what,
+                    gsc_status_name(status), (int)status, go_on);
 }
 
 /* scaling NULL: the plain step. */
@@ -58,13 +64,19 @@ static gsc_status call_step(step_attempt *attempt, const gsc_grad_scaling *scali
     gsc__callback_begin(attempt->scaler);
     attempt->scaler->closed = attempt->scaler->options.enabled; /* the step of a disabled scaler may call it */
     uint64_t messages = gsc__message_count();
+    gsc__record *record = attempt->scaler->options.enabled ? attempt->record : NULL; /* else it may be forgotten */
+    if (record)
+        record->step_failed = true; /* also where an exception ends the step */
     gsc_status status =
         scaling ? optimizer->step_scaled(optimizer->self, attempt->args, scaling, &result->value, &result->has_value)
                 : optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
     gsc__callback_end(attempt->scaler);
-    if (status == GSC_OK)
+    if (status == GSC_OK) {
+        if (record)
+            record->step_failed = false;
         return GSC_OK;
-    return optimizer_failed(attempt->api, scaling ? "step_scaled" : "step", status, gsc__message_count() != messages);
+    }
+    return optimizer_failed(attempt, scaling ? "step_scaled" : "step", status, gsc__message_count() != messages);
 }
 
 static void finish(step_attempt *attempt, gsc_outcome outcome)
@@ -94,6 +106,21 @@ static gsc_status step_plain(step_attempt *attempt)
     return GSC_OK;
 }
 
+/* The other ranks wait for this one's share of the norm. */
+static gsc_status check_same_gradients(step_attempt *attempt)
+{
+    if (attempt->clips)
+        attempt->scaler->progress =
+            (gsc__progress){.activity = GSC_MEASURING, .record = attempt->record, .p = attempt->p};
+    gsc_status status = gsc__check_same_gradients(attempt->scaler, attempt->record, attempt->api);
+    attempt->scaler->progress.activity = GSC_IDLE;
+    if (status != GSC_OK && attempt->clips) {
+        gsc__env_enter(attempt->scaler);
+        gsc__ranks_norm_refused(attempt->scaler, attempt->p);
+    }
+    return status;
+}
+
 /* For gradients that are unscaled in place. collected: they are in the scaler's list. */
 static gsc_status step_unscaled(step_attempt *attempt, bool collected)
 {
@@ -102,6 +129,8 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
     attempt->result.scale = attempt->record->scale;
     if (must_skip(attempt->record))
         return skip_overflow(attempt);
+    if (!collected)
+        GSC_TRY(check_same_gradients(attempt));
     if (attempt->clips) {
         double max_norm = attempt->args->clip_norm, *norm = &attempt->result.grad_norm;
         GSC_TRY(collected ? gsc__clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
@@ -280,6 +309,8 @@ gsc_status gsc_scaler_rearm(gsc_scaler *scaler, const gsc_optimizer *optimizer)
     if (record) {
         gsc__record_set_stage(scaler, record, GSC_STAGE_READY);
         record->partly_written = false;
+        record->claim = 0;
+        record->step_failed = false;
     }
     return GSC_OK;
 }

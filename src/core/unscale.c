@@ -45,7 +45,8 @@ gsc_status gsc__require_ready(const gsc__record *record, const char *api)
         GSC_TRY(gsc__require_whole(record, api));
         return gsc_fail(GSC_ERR_STATE,
                         "%s: this optimizer's gradients are already unscaled since the last update; unscale once per "
-                        "iteration, and call " GSC_WORDS_UPDATE " at its end",
+                        "iteration, and call " GSC_WORDS_UPDATE " at its end. If they were made anew since, " GSC_WORDS(
+                            "call gsc_scaler_rearm first", "call rearm first") "; or " GSC_WORDS_DROP_BATCH,
                         api);
     case GSC_STAGE_STEPPED: break;
     }
@@ -76,6 +77,7 @@ static void note_check(const gsc_scaler *scaler, gsc__record *record, bool has_g
 /* For step and for the next update. */
 static void note_agreement(gsc_scaler *scaler, gsc__record *record, const gsc__agreement *agreement)
 {
+    record->check++;
     record->found_inf = agreement->found_inf;
     record->overflowed |= agreement->found_inf;
     record->checked = agreement->checked;
@@ -93,11 +95,15 @@ static void report(gsc_scaler *scaler, gsc__record *record, double r, gsc__overf
 
 gsc_status gsc__check_gradients(gsc_scaler *scaler, gsc__record *record, const gsc__check_request *request)
 {
-    const gsc__collect_rules rules = {
-        .api = request->api, .allow_fp16 = scaler->options.allow_fp16_grads, .want_norm = request->want_norm};
+    const gsc__collect_rules rules = {.api = request->api,
+                                      .claims = true,
+                                      .allow_fp16 = scaler->options.allow_fp16_grads,
+                                      .want_norm = request->want_norm};
     scaler->progress.activity = GSC_COLLECTING;
     scaler->progress.record = record;
     gsc_status status = gsc__collect(scaler, record, &rules);
+    if (status == GSC_OK)
+        status = gsc__claim_gradients(scaler, record, request->api);
     gsc__env_enter(scaler);
     gsc__check_result result = {0};
     if (status == GSC_OK) {
@@ -157,6 +163,7 @@ static gsc_status record_check(gsc_scaler *scaler, gsc__record *record, bool fou
     note_check(scaler, record, true, 0.0);
     scaler->progress.record = record;
     gsc_status ranks_status = gsc__ranks_agree(scaler, &agreement);
+    record->claim = 0;
     if (ranks_status != GSC_OK)
         return gsc__ranks_failed(scaler, record, agreement.failure, ranks_status);
     gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);

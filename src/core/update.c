@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* update.c: the end of an iteration: the scale's schedule. New scales are scale * factor in double, rounded once. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/entry.h"
@@ -80,23 +81,41 @@ __attribute__((noinline)) static void emit_events(gsc_scaler *scaler, const scal
 /* An infinity early in a network has become NaN where the gradients end. */
 #define TOO_LARGE "(one that is too large shows as inf or as NaN)"
 
+/* What to say where the same elements of a gradient are not finite time after time. */
+typedef struct hint {
+    char text[160];
+} hint;
+
+static hint repeats_hint(const gsc_scaler *scaler)
+{
+    enum { SUSPICIOUS = 5 };
+    hint out = {""};
+    if (scaler->last_repeats >= SUSPICIOUS)
+        snprintf(out.text, sizeof out.text,
+                 "; are gradients zeroed? A skipped step leaves inf and NaN in them, and these are the same %" PRIu64
+                 " times in a row",
+                 scaler->last_repeats);
+    return out;
+}
+
 static gsc_status too_many_in_a_row(const gsc_scaler *scaler)
 {
     const int64_t skips = scaler->stats.consecutive_skips;
     return gsc_fail(GSC_ERR_DIVERGED,
                     "gsc_scaler_update: %" PRId64 " iteration%s in a row overflowed (max_consecutive_skips is %" PRId64
-                    "); the scale is %.9g " TOO_LARGE "; in the last one, by index: %s",
+                    "); the scale is %.9g " TOO_LARGE "%s; in the last one, by index: %s",
                     skips, skips == 1 ? "" : "s", scaler->options.max_consecutive_skips, (double)scaler->scale,
-                    scaler->last_overflow_text);
+                    repeats_hint(scaler).text, scaler->last_overflow_text);
 }
 
 static gsc_status too_many_in_window(const gsc_scaler *scaler)
 {
     return gsc_fail(GSC_ERR_DIVERGED,
                     "gsc_scaler_update: %d of the last %d iterations overflowed (skip_window is %d, max_skip_share is "
-                    "%.9g); the scale is %.9g " TOO_LARGE "; in the last one that did, by index: %s",
+                    "%.9g); the scale is %.9g " TOO_LARGE "%s; in the last one that did, by index: %s",
                     (int)scaler->window.overflows, (int)scaler->window.filled, (int)scaler->options.skip_window,
-                    scaler->options.max_skip_share, (double)scaler->scale, scaler->last_overflow_text);
+                    scaler->options.max_skip_share, (double)scaler->scale, repeats_hint(scaler).text,
+                    scaler->last_overflow_text);
 }
 
 static gsc_status check_divergence(gsc_scaler *scaler, bool overflow)
@@ -124,8 +143,10 @@ static gsc_status update(gsc_scaler *scaler)
         after_clean(scaler, &change);
     if (overflow || (counts && scaler->pending.checked))
         gsc__window_add(scaler, overflow);
-    if (overflow)
+    if (overflow) {
         memcpy(scaler->last_overflow_text, scaler->overflow_text, sizeof scaler->last_overflow_text);
+        scaler->last_repeats = scaler->pending.repeats;
+    }
     gsc__records_reset(scaler);
     int64_t before = scaler->stats.updates++;
     if (change.backed_off || change.at_min_scale || change.grew)

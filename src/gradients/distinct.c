@@ -12,17 +12,11 @@ enum {
     DIGITS = 1 << DIGIT_BITS
 };
 
-/* noinline: dense views would pay for the large stack frame. */
-__attribute__((noinline)) static uintptr_t strided_end(const gsc__view *view)
+uintptr_t gsc__strided_end(const gsc__view *view)
 {
     gsc__layout layout;
     gsc__layout_collapse(view->tensor, view->kind, &layout);
     return (uintptr_t)layout.data + (uintptr_t)gsc__layout_span(&layout, layout.ndim);
-}
-
-uintptr_t gsc__view_end(const gsc__view *view)
-{
-    return view->dense ? (uintptr_t)view->start + view->count * gsc__kind_size(view->kind) : strided_end(view);
 }
 
 static bool same_layout(const gsc__view *a, const gsc__view *b)
@@ -41,7 +35,7 @@ bool gsc__view_same_elements(const gsc__view *a, const gsc__view *b)
            (a->dense || same_layout(a, b));
 }
 
-/* noinline: as strided_end. */
+/* noinline: dense views would pay for the large stack frame. */
 __attribute__((noinline)) static gsc__overlap strided_overlap(const gsc__view *a, const gsc__view *b)
 {
     gsc__layout one, other;

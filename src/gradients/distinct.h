@@ -15,8 +15,14 @@ typedef struct gsc__address {
     size_t view;
 } gsc__address;
 
+/* The address behind the last element of a view that is not dense. */
+uintptr_t gsc__strided_end(const gsc__view *view);
+
 /* The address behind a view's last element. */
-uintptr_t gsc__view_end(const gsc__view *view);
+static inline uintptr_t gsc__view_end(const gsc__view *view)
+{
+    return view->dense ? (uintptr_t)view->start + view->count * gsc__kind_size(view->kind) : gsc__strided_end(view);
+}
 
 /* Whether two views reach the same elements of one kind, in whatever order. */
 bool gsc__view_same_elements(const gsc__view *a, const gsc__view *b);

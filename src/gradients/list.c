@@ -14,7 +14,7 @@
 
 void gsc__list_init(gsc__list *list)
 {
-    list->previous_count = list->capacity = list->sums_capacity = 0;
+    list->previous_count = list->capacity = list->addresses_capacity = list->sums_capacity = 0;
     list->heap_views = NULL;
     list->heap_runs = NULL;
     list->heap_addresses = NULL;
@@ -30,6 +30,11 @@ static void begin_anew(gsc__list *list)
     list->end = 0;
 }
 
+static gsc_status no_memory(size_t n)
+{
+    return gsc_fail(GSC_ERR_MEMORY, "out of memory for a list of %zu gradients", n);
+}
+
 static gsc_status reserve_views(gsc__list *list, size_t n)
 {
     size_t capacity = (size_t)2 * GSC_LIST_INLINE, bytes_per_tensor = sizeof(gsc__view);
@@ -37,20 +42,27 @@ static gsc_status reserve_views(gsc__list *list, size_t n)
         capacity *= 2;
     gsc__view *views = capacity < n ? NULL : malloc(capacity * sizeof *views);
     gsc__run *runs = views ? malloc(capacity * sizeof *runs) : NULL;
-    gsc__address *addresses = runs ? malloc(2 * capacity * sizeof *addresses) : NULL;
-    if (!addresses) {
+    if (!runs) {
         free(views);
-        free(runs);
-        return gsc_fail(GSC_ERR_MEMORY, "out of memory for a list of %zu gradients", n);
+        return no_memory(n);
     }
     free(list->heap_views);
     free(list->heap_runs);
-    free(list->heap_addresses);
     list->heap_views = views;
     list->heap_runs = runs;
-    list->heap_addresses = addresses;
     list->capacity = capacity;
     list->previous_count = 0; /* the new arrays are empty */
+    return GSC_OK;
+}
+
+static gsc_status reserve_addresses(gsc__list *list, size_t n)
+{
+    gsc__address *addresses = malloc(2 * n * sizeof *addresses); /* the views are larger, and they fit */
+    if (!addresses)
+        return no_memory(n);
+    free(list->heap_addresses);
+    list->heap_addresses = addresses;
+    list->addresses_capacity = 2 * n;
     return GSC_OK;
 }
 
@@ -59,6 +71,8 @@ gsc_status gsc__list_begin(gsc__list *list, size_t n)
     list->count = 0;
     if (n > GSC_LIST_INLINE && n > list->capacity)
         GSC_TRY(reserve_views(list, n));
+    if (n > GSC_LIST_INLINE && 2 * n > list->addresses_capacity)
+        GSC_TRY(reserve_addresses(list, n));
     list->views = list->heap_views ? list->heap_views : list->inline_views;
     list->runs = list->heap_views ? list->heap_runs : list->inline_runs;
     list->matches_previous = list->previous_count > 0;
@@ -105,19 +119,22 @@ __attribute__((noinline)) static gsc_status add_checked(gsc__list *list, const D
     return view->count > 0 ? append_view(list, rules->api) : GSC_OK;
 }
 
+#define SHORT_INDEX(index) ((uint32_t)(index)&0x7fffffffu) /* of more gradients, messages name another one */
+
 static inline gsc_status add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules)
 {
     if (!tensor)
         return GSC_OK;
     gsc__view *view = &list->views[list->count];
     if (list->matches_previous) {
-        if (list->count < list->previous_count && view->index == index && gsc__view_unchanged(view, tensor)) {
+        if (list->count < list->previous_count && view->index == SHORT_INDEX(index) &&
+            gsc__view_unchanged(view, tensor)) {
             list->count++;
             return GSC_OK;
         }
         recount(list);
     }
-    view->index = index;
+    view->index = SHORT_INDEX(index);
     if (gsc__view_fast(tensor, view))
         return append_view(list, rules->api);
     return add_checked(list, tensor, index, NULL, rules);
@@ -234,7 +251,7 @@ gsc_status gsc__list_finish(gsc__list *list, const gsc__list_source *source, con
 {
     if (list->matches_previous && list->count < list->previous_count)
         recount(list);
-    if (!list->matches_previous && !list->ascending)
+    if (!list->matches_previous && !list->ascending && !rules->distinct)
         GSC_TRY(make_distinct(list, source, rules));
     list->previous_count = list->count;
     if (!want_norm)

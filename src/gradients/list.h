@@ -35,10 +35,11 @@ typedef struct gsc__list {
     uintptr_t end;         /* of the last view */
     bool matches_previous; /* the views so far are the previous list's first `count`; the totals above are of all */
     size_t previous_count; /* views left of the previous list; 0 once this one differs from it */
-    size_t capacity;       /* of heap_views and heap_runs; heap_addresses has twice as many */
+    size_t capacity;       /* of heap_views and heap_runs */
     gsc__view *heap_views; /* NULL: inline_views */
     gsc__run *heap_runs;
-    gsc__address *heap_addresses; /* for finding views that share elements */
+    size_t addresses_capacity;    /* two for each tensor */
+    gsc__address *heap_addresses; /* for finding views that share elements; NULL: on the stack */
     size_t blocks;                /* of all tensors; only where a norm is wanted */
     gsc__partial *sums;           /* one partial norm per block */
     size_t sums_capacity;         /* of heap_sums */
@@ -52,6 +53,7 @@ typedef struct gsc__list_rules {
     bool writes; /* elements will be written: refuse strides that reach one twice, and views that share some; the same
                     for all calls of one list */
     bool allow_fp16;
+    bool distinct;   /* for gsc__list_finish: the caller knows that no two views share elements */
     const char *api; /* the public function, for messages */
 } gsc__list_rules;
 

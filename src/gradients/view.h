@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/dtype_kind.h"
 #include "gradscaler/dtype.h"
@@ -33,8 +34,8 @@ typedef struct gsc__view {
     char *start;  /* lowest address of an element; NULL without elements */
     size_t count; /* elements */
     gsc__kind kind;
-    bool dense;           /* in some order the elements are `count` neighbours from start on */
-    size_t index;         /* the gradient's, for messages; only in a list */
+    uint32_t dense : 1;   /* in some order the elements are `count` neighbours from start on */
+    uint32_t index : 31;  /* the gradient's; only in a list */
     size_t first_element; /* elements of the views before this one in its list */
     size_t first_block;   /* and blocks; only where a norm is wanted */
 } gsc__view;

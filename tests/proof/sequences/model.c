@@ -94,6 +94,8 @@ static gsc_status step(model *m, model_optimizer *o, const call *c, seen_result 
     bool ready = o->stage == GSC_STAGE_READY, fused = ready && o->scale_aware;
     if (o->stage == GSC_STAGE_STEPPED)
         return GSC_ERR_STATE;
+    if (!ready && !o->had_gradient && o->has_gradient)
+        return GSC_ERR_STATE; /* rule 6: it was never unscaled */
     if (ready)
         check(m, o, !fused);
     result->max_abs = o->max_abs;
