@@ -74,12 +74,13 @@ static void scaler_dealloc(PyObject *object)
     type_free(object);
 }
 
-/* Borrows the gradients if the core will read them. Otherwise it does not matter what they are. */
-static int take_if_read(call_frame *frame, PyObject *grads, bool clips)
+/* Borrows the gradients if the core will read them. Otherwise it does not matter what they are. Between unscale and
+ * step the core compares those that it is given; none are: an empty list. */
+static int take_if_read(call_frame *frame, PyObject *grads, bool clips, bool compares)
 {
     gsc_stage stage = gsc_scaler_get_stage(frame->scaler->core, frame_optimizer(frame));
     bool reads = gsc_scaler_is_enabled(frame->scaler->core)
-                     ? stage == GSC_STAGE_READY || (clips && stage == GSC_STAGE_UNSCALED)
+                     ? stage == GSC_STAGE_READY || (stage == GSC_STAGE_UNSCALED && (clips || compares))
                      : clips;
     return reads ? call_take_grads(frame, grads) : 0;
 }
@@ -115,7 +116,7 @@ static PyObject *scaler_unscale(PyObject *self, PyObject *args)
     if (!PyArg_UnpackTuple(args, "unscale", 3, 3, &handle, &grads, &name) ||
         call_begin(&frame, (py_scaler *)self, handle, name) < 0)
         return NULL;
-    if (take_if_read(&frame, grads, false) == 0)
+    if (take_if_read(&frame, grads, false, false) == 0)
         CALL_CORE(&frame, gsc_scaler_unscale(scaler_core(self), frame_optimizer(&frame)));
     return call_end(&frame);
 }
@@ -146,7 +147,7 @@ static PyObject *scaler_step(PyObject *self, PyObject *args)
     frame.step = step == Py_None ? NULL : step;
     frame.step_scaled = step_scaled == Py_None ? NULL : step_scaled;
     callbacks_offer_step_scaled(frame.handle, frame.step_scaled != NULL);
-    if (take_if_read(&frame, grads, step_args.clip_norm > 0.0) == 0) {
+    if (take_if_read(&frame, grads, step_args.clip_norm > 0.0, true) == 0) {
         gsc_step_result result;
         CALL_CORE(&frame, gsc_scaler_step(scaler_core(self), frame_optimizer(&frame), &step_args, &result));
         if (frame.status == GSC_OK) {
@@ -167,7 +168,7 @@ static PyObject *scaler_clip_grad_norm(PyObject *self, PyObject *args)
         number_to_double(norm_type_object, "norm_type", &norm_type) < 0 ||
         call_begin(&frame, (py_scaler *)self, handle, name) < 0)
         return NULL;
-    if (take_if_read(&frame, grads, true) == 0) {
+    if (take_if_read(&frame, grads, true, false) == 0) {
         CALL_CORE(&frame,
                   gsc_scaler_clip_grad_norm(scaler_core(self), frame_optimizer(&frame), max_norm, norm_type, &norm));
         if (frame.status == GSC_OK)

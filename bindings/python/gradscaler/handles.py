@@ -37,6 +37,7 @@ class Handles:
         self._held: deque[int] = deque()  # the keys of those that are held
         self._died: deque[int] = deque()  # the keys of those that have died; a new one may have taken a key over
         self._present: dict[Handle, list[bool]] = {}  # which gradients were there when they were unscaled
+        self._failed: set[Handle] = set()  # whose step has failed in this iteration
         self._unfinished = False
 
     def get(self, optimizer: Any) -> Handle:
@@ -47,6 +48,7 @@ class Handles:
             if known.optimizer() is optimizer:
                 return known.handle
             self._forget(key)  # another optimizer had this id, and has died
+        self._forget_ended(self._died)  # their memory may be this optimizer's now
         note_death = self._died.append  # keeps the queue alive, not this object
         try:
             known = _Known(Handle(), weakref.ref(optimizer, lambda _: note_death(key)), held=False)
@@ -74,6 +76,14 @@ class Handles:
         else:
             self._present[handle] = present
 
+    def note_failure(self, handle: Handle) -> None:
+        """Keeps that the optimizer's step has failed in this iteration."""
+        self._failed.add(handle)
+
+    def has_failed(self, handle: Handle) -> bool:
+        """Whether the optimizer's step has failed in this iteration."""
+        return handle in self._failed
+
     def new_gradients(self, handle: Handle, present: list[bool] | None) -> list[int]:
         """The indices of gradients that are there now and were not when the others were unscaled; none if unknown."""
         before = self._present.get(handle)
@@ -95,13 +105,17 @@ class Handles:
 
     def end_iteration(self) -> None:
         """After an update: forgets optimizers that have died, or were kept alive for this iteration only."""
-        for keys in (self._held, self._died):
-            while keys:
-                known = self._known.get(keys[0])
-                if known is not None and (known.held or known.optimizer() is None):
-                    self._forget(keys[0])
-                keys.popleft()
+        self._forget_ended(self._held)
+        self._forget_ended(self._died)
+        self._failed.clear()
         self._unfinished = False
+
+    def _forget_ended(self, keys: deque[int]) -> None:
+        while keys:
+            known = self._known.get(keys[0])
+            if known is not None and (known.held or known.optimizer() is None):
+                self._forget(keys[0])
+            keys.popleft()
 
     def _is_open(self, handle: Handle) -> bool:
         return self._core.get_stage(handle) != _READY

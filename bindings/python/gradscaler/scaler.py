@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import os
 import warnings
 import weakref
 from typing import Any, Callable, NamedTuple, TypeVar
@@ -174,6 +175,7 @@ class GradScaler(PrivateNames):
             **{**_LATER_OPTIONS, **self._options},
         )
         self._handles = Handles(self._core)
+        self._is_strict = self._options.get("strict", False) or os.environ.get("GSC_STRICT") == "1"
 
     def _observer(
         self, on_event: Callable[[Event], object]
@@ -317,10 +319,12 @@ class GradScaler(PrivateNames):
         if stage != _READY:
             if stage == _UNSCALED:
                 self._warn_of_new_gradients(optimizer, "step", stacklevel=4)
+            found = self._to_compare(optimizer)
             with self._core:
                 handle = self._handles.find(optimizer)
                 if self._core.get_stage(handle) != _READY:
-                    return self._core.step(handle, [], None, step, step_scaled, 0.0, 2.0)  # does not read gradients
+                    step = optimizers.dropping_references(found.arrays, step)
+                    return self._core.step(handle, found.arrays, found.name, step, step_scaled, 0.0, 2.0)
         found = self._gradients(optimizer)
         if found.groups:
             self._unscale(optimizer, found)
@@ -340,11 +344,19 @@ class GradScaler(PrivateNames):
         note_written(arrays)  # the step was not called, or this is a list
         return value
 
+    def _to_compare(self, optimizer: Any) -> Gradients:
+        """The gradients, where the core compares them with those that were unscaled: in strict mode, and after a step
+        that failed. Else none: they may be whatever the user has made of them."""
+        if self._is_strict or self._handles.has_failed(self._handles.find(optimizer)):
+            return self._gradients(optimizer)
+        return Gradients([], None, [])
+
     def _note_failure(self, optimizer: Any, arrays: Any) -> None:
         """After a step that failed, or was refused. `arrays` is empty if the optimizer's step was called."""
         if self._stage(optimizer) == _UNSCALED:
             if isinstance(arrays, list):
                 note_written(arrays)
+            self._handles.note_failure(self._handles.find(optimizer))
             with contextlib.suppress(Exception):  # that of the step comes first
                 self._handles.note_present(self._handles.find(optimizer), optimizers.present(optimizer))
 
@@ -614,7 +626,7 @@ class GradScaler(PrivateNames):
                 "a GradScaler can be pickled or copied between iterations only: after update(), before the next "
                 "unscale_() or step()"
             )
-        saved = {key: value for key, value in self.__dict__.items() if key not in ("_core", "_handles")}
+        saved = {key: value for key, value in self.__dict__.items() if key not in ("_core", "_handles", "_is_strict")}
         saved.update((key, getattr(self, key)) for key in self._slots() if hasattr(self, key))
         saved["_options"] = dict(
             self._options,

@@ -64,6 +64,7 @@ class TestNames:
         scaler, handle = make(), _core.Handle()
         with pytest.raises(TypeError):
             scaler.unscale(handle, grads([1.0]), lambda i: 3)
+        scaler.update()
         with pytest.raises(TypeError):
             scaler.unscale(_core.Handle(), grads([1.0]), "no callable")
 

@@ -63,8 +63,9 @@ class TestLifetimes:
     def test_a_known_handle_lives_until_it_is_forgotten(self):
         scaler, handle = make(), _core.Handle()
         before = sys.getrefcount(handle)
-        scaler.unscale(handle, grads([math.inf]), None)
-        scaler.unscale(_core.Handle(), grads([math.inf]), None)
+        first, second = grads([math.inf]), grads([math.inf])  # each in memory of its own
+        scaler.unscale(handle, first, None)
+        scaler.unscale(_core.Handle(), second, None)
         assert sys.getrefcount(handle) == before + 1
         scaler.forget(handle)
         scaler.forget(handle)

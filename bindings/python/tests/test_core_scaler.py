@@ -227,7 +227,7 @@ class TestIteration:
     def test_gradients_are_not_looked_at_again(self):
         scaler, handle = make(), _core.Handle()
         scaler.unscale(handle, grads([1.0]), None)
-        assert step(scaler, handle, "not even a list", lambda: 1) == 1
+        assert step(scaler, handle, [], lambda: 1) == 1
 
     def test_disabled(self):
         scaler, handle, arrays = make(enabled=False), _core.Handle(), grads([3.0, 4.0])

@@ -496,11 +496,11 @@ def test_lists_are_held_until_the_update():
         __slots__ = ("param_groups",)
 
     scaler = GradScaler()
-    grad = np.ones(1, np.float32)
+    grad, other = np.ones(1, np.float32), np.ones(1, np.float32)
     opaque = Opaque()
     opaque.param_groups = [{"params": [type("P", (), {"grad": grad})()]}]
     scaler.unscale_(opaque)
-    scaler.unscale_([grad])
+    scaler.unscale_([other])
     assert len(scaler._handles._known) == 2
     scaler.update()
     assert len(scaler._handles._known) == 0

@@ -102,9 +102,9 @@ class TestCallbacksElsewhere:
                 time.sleep(0.01)
                 raise Torn(number)
 
-            for _ in range(5):
+            for arrays in [grads(np.full(LARGE, 8.0)) for _ in range(5)]:
                 with pytest.raises(Torn, match=str(number)):
-                    step(scalers[number], _core.Handle(), grads(np.full(LARGE, 8.0)), function)
+                    step(scalers[number], _core.Handle(), arrays, function)
             return number
 
         assert [t.join() for t in [Thread(lambda n=n: fail(n)) for n in range(4)]] == [0, 1, 2, 3]
