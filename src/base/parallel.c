@@ -40,15 +40,15 @@ typedef struct worker {
 } worker;
 
 static struct {
+    worker workers[MAX_THREADS];
     pthread_mutex_t lock;    /* guards all members but `busy` */
     pthread_cond_t departed; /* the last joined worker has finished */
-    worker workers[MAX_THREADS];
-    int started; /* workers */
-    int limit;   /* workers 0 … limit - 1 may join the open loop */
+    int started;             /* workers */
+    int limit;               /* workers 0 … limit - 1 may join the open loop */
+    parallel_loop *loop;     /* the open loop; NULL: none */
     bool quit;
-    parallel_loop *loop; /* the open loop; NULL: none */
-    atomic_int joined;   /* workers that run the loop; changes with the lock held, is read by a spinning thread */
-    atomic_flag busy;    /* a loop is running: another thread's loop, or one inside a task, runs without workers */
+    atomic_int joined; /* workers that run the loop; changes with the lock held, is read by a spinning thread */
+    atomic_flag busy;  /* a loop is running: another thread's loop, or one inside a task, runs without workers */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .departed = PTHREAD_COND_INITIALIZER, .busy = ATOMIC_FLAG_INIT};
 
 static atomic_int wanted_threads; /* 0: all cores */

@@ -19,9 +19,15 @@ bool gsc__strict_environment(void)
 /* A public function that checks gradients, as the caller writes it. */
 static const char *call_words(const char *api)
 {
-    if (strcmp(api, "gsc_scaler_unscale") == 0)
-        return GSC_WORDS(api, "unscale_");
-    return strcmp(api, "gsc_scaler_step") == 0 ? GSC_WORDS(api, "step") : GSC_WORDS(api, "clip_grad_norm_");
+    static const struct {
+        const char *c, *python;
+    } names[] = {{"gsc_scaler_unscale", "unscale_"},
+                 {"gsc_scaler_step", "step"},
+                 {"gsc_scaler_clip_grad_norm", "clip_grad_norm_"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(api, names[i].c) == 0)
+            return GSC_WORDS(names[i].c, names[i].python);
+    return api;
 }
 
 typedef struct gradient_text {
