@@ -28,7 +28,8 @@ static void fixture_create(fixture *f, const char *every_text)
     char every[8];
     snprintf(every, sizeof every, "%s", every_text);
     *f = (fixture){.dir = temp_dir_create()};
-    char data[] = "--data=synthetic", steps[] = "--steps=4", period[] = "--checkpoint-every", out[] = "--out";
+    /* The options borrow these. */
+    static char data[] = "--data=synthetic", steps[] = "--steps=4", period[] = "--checkpoint-every", out[] = "--out";
     char *given[] = {data, steps, period, every, out, f->dir};
     assert_true(command_line_parse(6, given, &f->options));
     assert_true(command_line_complete(&f->options, true));
