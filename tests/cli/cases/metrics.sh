@@ -68,7 +68,8 @@ freeze
 : >live/metrics.jsonl
 go_on
 freeze
-truncate -s -5 live/metrics.jsonl
+whole=$(head -n "$(wc -l <live/metrics.jsonl)" live/metrics.jsonl | wc -c) # the last line may be written in part
+truncate -s $((whole - 5)) live/metrics.jsonl
 go_on
 grep -vc '}$' live/metrics.jsonl
 freeze
