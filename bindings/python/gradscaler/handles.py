@@ -28,7 +28,7 @@ class Handles:
 
     Threads: methods that change something are called inside `with core:`, together with the core's function that needs
     them. So a handle stays known in between, and an optimizer never has two. Methods that only read may be called at
-    any time. Where an optimizer dies, its key is queued, and nothing else is done."""
+    any time. Where an optimizer dies, its key is queued, its gradients are released, and nothing else is done."""
 
     def __init__(self, core: Scaler) -> None:
         self._core = core
@@ -37,23 +37,31 @@ class Handles:
         self._held: deque[int] = deque()  # the keys of those that are held
         self._died: deque[int] = deque()  # the keys of those that have died; a new one may have taken a key over
         self._present: dict[Handle, list[bool]] = {}  # which gradients were there when they were unscaled
+        self._unscaled: dict[Handle, list[Any]] = {}  # the gradients of optimizers that were unscaled, not stepped
         self._failed: set[Handle] = set()  # whose step has failed in this iteration
         self._unfinished = False
 
     def get(self, optimizer: Any) -> Handle:
         """The optimizer's handle, a new one at the first call."""
         key = id(optimizer)
+        if self._died:
+            self._forget_ended(self._died)  # their memory may be this optimizer's now
         known = self._known.get(key)
         if known is not None:
             if known.optimizer() is optimizer:
                 return known.handle
             self._forget(key)  # another optimizer had this id, and has died
-        self._forget_ended(self._died)  # their memory may be this optimizer's now
-        note_death = self._died.append  # keeps the queue alive, not this object
+        handle = Handle()
+        note_death, release = self._died.append, self._unscaled.pop  # keep these two alive, not this object
+
+        def died(_: Any) -> None:
+            note_death(key)
+            release(handle, None)
+
         try:
-            known = _Known(Handle(), weakref.ref(optimizer, lambda _: note_death(key)), held=False)
+            known = _Known(handle, weakref.ref(optimizer, died), held=False)
         except TypeError:
-            known = _Known(Handle(), lambda: optimizer, held=True)
+            known = _Known(handle, lambda: optimizer, held=True)
             self._held.append(key)
         self._known[key] = known
         self._optimizers[known.handle] = known.optimizer
@@ -76,13 +84,31 @@ class Handles:
         else:
             self._present[handle] = present
 
+    def note_unscaled(self, handle: Handle, arrays: list[Any]) -> None:
+        """Holds the gradients that have been unscaled, and keeps which of them were there."""
+        self._unscaled[handle] = arrays
+        self._present[handle] = [array is not None for array in arrays]
+
+    def hold(self, handle: Handle, arrays: list[Any]) -> None:
+        """Keeps gradients that were unscaled alive: the core refuses their memory to other optimizers until their step,
+        so nothing else may be allocated there. `arrays` is kept itself: whoever clears it releases them, too."""
+        self._unscaled[handle] = arrays
+
+    def held_arrays(self, handle: Handle) -> list[Any]:
+        """The list given to `hold`; an empty one if there is none."""
+        return self._unscaled.get(handle, [])
+
+    def release(self, handle: Handle) -> None:
+        """Releases what `hold` keeps, if anything."""
+        self._unscaled.pop(handle, None)
+
     def note_failure(self, handle: Handle) -> None:
         """Keeps that the optimizer's step has failed in this iteration."""
         self._failed.add(handle)
 
-    def has_failed(self, handle: Handle) -> bool:
+    def has_failed(self, optimizer: Any) -> bool:
         """Whether the optimizer's step has failed in this iteration."""
-        return handle in self._failed
+        return bool(self._failed) and self.find(optimizer) in self._failed
 
     def new_gradients(self, handle: Handle, present: list[bool] | None) -> list[int]:
         """The indices of gradients that are there now and were not when the others were unscaled; none if unknown."""
@@ -107,6 +133,7 @@ class Handles:
         """After an update: forgets optimizers that have died, or were kept alive for this iteration only."""
         self._forget_ended(self._held)
         self._forget_ended(self._died)
+        self._unscaled.clear()
         self._failed.clear()
         self._unfinished = False
 
@@ -125,4 +152,5 @@ class Handles:
         self.mark_if_open(handle)
         self._core.forget(handle)
         self._present.pop(handle, None)
+        self._unscaled.pop(handle, None)
         del self._known[key], self._optimizers[handle]

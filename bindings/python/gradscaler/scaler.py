@@ -27,6 +27,8 @@ _T = TypeVar("_T")
 
 _READY, _UNSCALED, _STEPPED = range(3)
 
+_NO_GRADIENTS = Gradients([], None, [])
+
 _LATER_OPTIONS = {"hysteresis_until_growth": False, "skip_window": 0, "max_skip_share": 0.0, "strict": False}
 """Those that a scaler pickled by version 0.1.0 lacks."""
 
@@ -259,7 +261,7 @@ class GradScaler(PrivateNames):
 
     def _note_unscaled(self, handle: Handle, arrays: Any) -> None:
         if isinstance(arrays, list):  # an exception: they could not be had
-            self._handles.note_present(handle, [array is not None for array in arrays])
+            self._handles.note_unscaled(handle, arrays)
             note_written(arrays)
 
     def _agree(self, handle: Handle, groups: list[Any]) -> None:
@@ -323,12 +325,12 @@ class GradScaler(PrivateNames):
             with self._core:
                 handle = self._handles.find(optimizer)
                 if self._core.get_stage(handle) != _READY:
-                    step = optimizers.dropping_references(found.arrays, step)
-                    return self._core.step(handle, found.arrays, found.name, step, step_scaled, 0.0, 2.0)
+                    return self._take_unscaled_step(optimizer, handle, found, step, step_scaled)
         found = self._gradients(optimizer)
         if found.groups:
             self._unscale(optimizer, found)
-            return self._call_step(optimizer, [], None, step, None)
+            with self._core:
+                return self._take_unscaled_step(optimizer, self._handles.get(optimizer), _NO_GRADIENTS, step, None)
         arrays = found.arrays
         if step_scaled is not None:  # gradients stay as they are
             step = optimizers.dropping_references(arrays, step)
@@ -344,21 +346,53 @@ class GradScaler(PrivateNames):
         note_written(arrays)  # the step was not called, or this is a list
         return value
 
+    def _take_unscaled_step(
+        self,
+        optimizer: Any,
+        handle: Handle,
+        found: Gradients,
+        step: Callable[[], Any] | None,
+        step_scaled: Callable[[float], Any] | None,
+    ) -> Any:
+        """Inside `with self._core`. The gradients that were unscaled are released before the optimizer's step, and
+        held again if it fails."""
+        held = self._handles.held_arrays(handle)
+        step = optimizers.dropping_references(held, step)
+        if found.arrays:
+            step = optimizers.dropping_references(found.arrays, step)
+        try:
+            value = self._core.step(handle, found.arrays, found.name, step, step_scaled, 0.0, 2.0)
+        except BaseException:
+            if self._core.get_stage(handle) != _UNSCALED:
+                self._handles.release(handle)
+            elif not held:  # the step was called
+                self._hold_anew(optimizer, handle)
+            raise
+        self._handles.release(handle)
+        return value
+
+    def _hold_anew(self, optimizer: Any, handle: Handle) -> None:
+        """After a step that failed: the gradients as they are now."""
+        with contextlib.suppress(Exception):  # that of the step comes first
+            self._handles.hold(handle, optimizers.gradients(optimizer, False, False).arrays)
+
     def _to_compare(self, optimizer: Any) -> Gradients:
         """The gradients, where the core compares them with those that were unscaled: in strict mode, and after a step
         that failed. Else none: they may be whatever the user has made of them."""
-        if self._is_strict or self._handles.has_failed(self._handles.find(optimizer)):
+        if self._is_strict or self._handles.has_failed(optimizer):
             return self._gradients(optimizer)
-        return Gradients([], None, [])
+        return _NO_GRADIENTS
 
     def _note_failure(self, optimizer: Any, arrays: Any) -> None:
         """After a step that failed, or was refused. `arrays` is empty if the optimizer's step was called."""
         if self._stage(optimizer) == _UNSCALED:
             if isinstance(arrays, list):
                 note_written(arrays)
-            self._handles.note_failure(self._handles.find(optimizer))
+            handle = self._handles.find(optimizer)
+            self._handles.note_failure(handle)
+            self._hold_anew(optimizer, handle)
             with contextlib.suppress(Exception):  # that of the step comes first
-                self._handles.note_present(self._handles.find(optimizer), optimizers.present(optimizer))
+                self._handles.note_present(handle, optimizers.present(optimizer))
 
     def _warn_of_new_gradients(self, optimizer: Any, function: str, stacklevel: int) -> None:
         new = self._handles.new_gradients(self._handles.find(optimizer), optimizers.present(optimizer))
@@ -373,7 +407,10 @@ class GradScaler(PrivateNames):
 
     def _call_step(self, optimizer: Any, grads: Any, name: Any, step: Any, step_scaled: Any) -> Any:
         with self._core:
-            return self._core.step(self._handles.get(optimizer), grads, name, step, step_scaled, 0.0, 2.0)
+            handle = self._handles.get(optimizer)
+            value = self._core.step(handle, grads, name, step, step_scaled, 0.0, 2.0)
+            self._handles.release(handle)
+            return value
 
     def _step_scaled(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         self._handles.mark_unfinished()  # the optimizer was checked, but is ready again if its step fails
@@ -500,7 +537,9 @@ class GradScaler(PrivateNames):
         """
         if self._enabled:
             with self._core:
-                self._core.skip(self._handles.get(optimizer))
+                handle = self._handles.get(optimizer)
+                self._core.skip(handle)
+                self._handles.release(handle)
 
     def rearm(self, optimizer: Any) -> None:
         """Makes the optimizer ready again within an iteration, for a second backward pass as in SAM.
@@ -512,6 +551,7 @@ class GradScaler(PrivateNames):
                 handle = self._handles.get(optimizer)
                 self._handles.mark_if_open(handle)
                 self._core.rearm(handle)
+                self._handles.release(handle)
 
     def outcome(self, optimizer: Any) -> Outcome:
         """What became of the optimizer's last step. RuntimeError if there was none.

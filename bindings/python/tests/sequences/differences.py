@@ -47,6 +47,7 @@ ALONE: Dict[str, Difference] = {
     "empty-gradients": Difference("1", "0"),
     "shared-gradient": Difference("0.25", "0.5"),
     "disabled-getters": Difference("AttributeError", "2.0"),
+    "held-gradients": Difference("True", "False"),
     "late-gradient": Difference("-16.0 []", "-16.0 ['RuntimeWarning']"),
     "nan-bits": Difference("2", "1"),
     "state-dict-entries": Difference("False", "True"),

@@ -50,7 +50,6 @@ class Machine:
             for each, params in zip(sequence["optimizers"], self._params)
         ]
         self.scaler = self._new(sequence["scaler"])
-        self._replaced: List[Any] = []  # kept, so that no other optimizer gets memory that was unscaled and not stepped
 
     def state(self) -> State:
         seen: State = {
@@ -81,7 +80,6 @@ class Machine:
 
     def _call_grads(self, o: int, grads: List[Any]) -> None:
         for param, dtype, shape, grad in zip(self._params[o], self._dtypes[o], self._shapes[o], grads):
-            self._replaced.append(param.grad)
             param.grad = None if grad is None else self._arrays.laid_out(self._array(dtype, shape, grad[0]), grad[1])
 
     def _call_clamp(self, o: int, limit: float) -> None:

@@ -8,6 +8,7 @@ import inspect
 import re
 import struct
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple
 
@@ -184,6 +185,16 @@ def _(library: Any, scaler_type: Any) -> Any:
     optimizer.param_groups[1]["params"][0].grad = first.grad
     scaler.unscale_(optimizer)
     return float(first.grad[0])
+
+
+@shows("held-gradients")
+def _(library: Any, scaler_type: Any) -> Any:
+    scaler = started(library, scaler_type, init_scale=2.0)
+    optimizer = sgd(library, [2.0], [2.0])
+    scaler.unscale_(optimizer)
+    gradient = weakref.ref(param(optimizer).grad)
+    param(optimizer).grad = None
+    return gradient() is None
 
 
 @shows("late-gradient")
