@@ -100,9 +100,9 @@ static PyObject *make_list(const gsc_overflow *entries, size_t count, PyObject *
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; list && i < count; i++) {
         const gsc_overflow *entry = &entries[i];
-        PyObject *item =
-            Py_BuildValue("(nOKKK)", (Py_ssize_t)entry->index, names[i], (unsigned long long)entry->inf_count,
-                          (unsigned long long)entry->nan_count, (unsigned long long)entry->first_index);
+        PyObject *item = Py_BuildValue("(nOKKKK)", (Py_ssize_t)entry->index, names[i],
+                                       (unsigned long long)entry->inf_count, (unsigned long long)entry->nan_count,
+                                       (unsigned long long)entry->first_index, (unsigned long long)entry->repeats);
         if (!item)
             Py_CLEAR(list);
         else

@@ -44,9 +44,7 @@ class EventKind(IntEnum):
     """A due backoff ended at `min_scale` (not reported for static scales)."""
 
 
-class Overflow(NamedTuple):
-    """One gradient with infinities or NaNs."""
-
+class _OverflowFields(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, of no use here
     """Its index among the optimizer's gradients, from 0; parameters without a gradient count."""
     name: str | None
@@ -57,6 +55,22 @@ class Overflow(NamedTuple):
     """How many elements are NaN."""
     first_index: int
     """The first element that is not finite, counted row by row from 0."""
+
+
+class Overflow(_OverflowFields):
+    """One gradient with infinities or NaNs. It is a tuple of the five fields up to `first_index`; `repeats`, which came
+    later, is an attribute, so that programs may go on unpacking five."""
+
+    repeats: int = 1
+    """How many overflows in a row this gradient has had with these counts and this `first_index`, this one included.
+    Many show values that nobody has written anew, rather than a scale that is too large."""
+
+    def __new__(
+        cls, index: int, name: str | None, inf_count: int, nan_count: int, first_index: int, repeats: int = 1
+    ) -> Overflow:
+        overflow = super().__new__(cls, index, name, inf_count, nan_count, first_index)
+        overflow.repeats = repeats
+        return overflow
 
 
 class Stats(NamedTuple):

@@ -225,7 +225,7 @@ class TestObserver:
 
         scaler, handle = make(observer=observer), _core.Handle()
         scaler.unscale(handle, grads([math.inf]), None)
-        assert seen == [(8.0, UNSCALED, True, (0, 0, 0, 0, 0, 0)), [(0, None, 1, 0, 0)]]
+        assert seen == [(8.0, UNSCALED, True, (0, 0, 0, 0, 0, 0)), [(0, None, 1, 0, 0, 1)]]
         scaler.update()
         assert (scaler.get_scale(), scaler.get_growth_factor()) == (4.0, 2.0)
 

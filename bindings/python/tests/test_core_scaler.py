@@ -164,13 +164,13 @@ class TestIteration:
         assert step(scaler, handle, arrays, lambda: calls.append(1), name=lambda i: f"w{i}") is None
         assert calls == []
         assert scaler.found_inf(handle) is True
-        assert scaler.overflows(handle) == [(1, "w1", 1, 1, 0), (2, "w2", 1, 0, 1)]
+        assert scaler.overflows(handle) == [(1, "w1", 1, 1, 0, 1), (2, "w2", 1, 0, 1, 1)]
         outcome, norm, largest, _ = scaler.result(handle)
         assert outcome == 1 and math.isnan(norm) and math.isnan(largest)
         scaler.update()
         assert scaler.get_scale() == 4.0
         assert scaler.stats() == (1, 0, 1, 1, 0, 1)
-        assert scaler.overflows(handle) == [(1, "w1", 1, 1, 0), (2, "w2", 1, 0, 1)]
+        assert scaler.overflows(handle) == [(1, "w1", 1, 1, 0, 1), (2, "w2", 1, 0, 1, 1)]
 
     def test_result(self):
         scaler, handle = make(), _core.Handle()

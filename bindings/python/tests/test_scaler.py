@@ -329,6 +329,26 @@ def test_which_gradient_overflowed():
     assert scaler.overflows(sgd(f32(1.0))) == []
 
 
+def test_how_often_in_a_row_a_gradient_overflowed():
+    scaler, optimizer = GradScaler(), Arrays(f32(1.0), f32(1.0))
+    seen = []
+    for values in ([np.inf, np.nan], [np.inf, np.nan], [np.inf, np.inf], [1.0, np.inf], [np.inf, np.inf]):
+        optimizer.arrays = [f32(value) for value in values]
+        scaler.step(optimizer)
+        seen.append([overflow.repeats for overflow in scaler.overflows(optimizer)])
+        scaler.update()
+    assert seen == [[1, 1], [2, 2], [3, 1], [2], [1, 3]]
+
+
+def test_an_overflow_is_a_tuple_of_five():
+    index, name, infs, nans, first = overflow = Overflow(1, "b", 2, 3, 5, repeats=4)
+    assert (index, name, infs, nans, first) == overflow == Overflow(1, "b", 2, 3, 5)
+    assert (overflow.repeats, Overflow(1, "b", 2, 3, 5).repeats) == (4, 1)
+    for copied in (copy.copy(overflow), pickle.loads(pickle.dumps(overflow))):
+        assert (copied, copied.repeats) == (overflow, 4)
+    assert repr(overflow) == "Overflow(index=1, name='b', inf_count=2, nan_count=3, first_index=5)"
+
+
 def test_record_trusts_the_caller():
     scaler, kernel = GradScaler(init_scale=4.0, growth_interval=1), object()
     scaler.record(kernel, found_inf=False)

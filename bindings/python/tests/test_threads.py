@@ -188,7 +188,7 @@ class TestGil:
 
         thread = Thread(work)
         while not stop.is_set() and thread.is_alive():
-            for _, name, infs, nans, first in scaler.overflows(handle):
+            for _, name, infs, nans, first, _ in scaler.overflows(handle):
                 assert set(name) == {"x"} and (infs, nans, first) == (1 << 20, 0, 0)
             scaler.get_stage(handle), scaler.found_inf(handle), scaler.state()
         thread.join()
