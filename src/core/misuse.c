@@ -53,7 +53,10 @@ static gradient_text describe_other(const gsc__record *record)
 {
     gradient_text out;
     const char *what = record->use == GSC_USED_WITH_BUFFERS ? "the key" : "the optimizer at";
-    snprintf(out.text, sizeof out.text, GSC_WORDS("%s %p", "another optimizer"), what, record->key);
+    if (GSC_WORDS(false, true)) /* an address means nothing there */
+        snprintf(out.text, sizeof out.text, "another optimizer");
+    else
+        snprintf(out.text, sizeof out.text, "%s %p", what, record->key);
     return out;
 }
 
@@ -239,7 +242,7 @@ static gsc_status refuse_change(gsc_scaler *scaler, const gsc__record *record, s
                         api, gradient.text, call);
     if (record->use == GSC_USED_WITH_BUFFERS)
         return gsc_fail(GSC_ERR_STATE,
-                        "%s: %s has another dtype or number of elements than when %s checked it; hand over the same "
+                        "%s: %s has another dtype or number of elements than when %s checked it; pass the same "
                         "gradients, or " GSC_WORDS_DROP_BATCH,
                         api, gradient.text, call);
     return gsc_fail(GSC_ERR_STATE,

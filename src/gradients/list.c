@@ -194,7 +194,7 @@ __attribute__((cold, noinline)) static gsc_status refuse_pair(const gsc__list *l
     bool swapped = list->views[pair[0]].index > list->views[pair[1]].index;
     describe(list, pair[swapped], source, first, sizeof first);
     describe(list, pair[!swapped], source, second, sizeof second);
-    return gsc_fail(GSC_ERR_VALUE, "%s: %s and %s %s; hand over each element once, or the same view twice", rules->api,
+    return gsc_fail(GSC_ERR_VALUE, "%s: %s and %s %s; pass each element once, or the same view twice", rules->api,
                     first, second,
                     overlap == GSC_OVERLAPPING ? "share memory, which would be written twice"
                                                : "are interleaved too irregularly to tell whether they share memory");

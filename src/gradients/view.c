@@ -49,7 +49,7 @@ static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, co
 {
     if (dtype.code == kDLComplex)
         return refuse(subject, GSC_ERR_UNSUPPORTED,
-                      "is %s; supported are float32, float64, bfloat16 and float16; hand over a "
+                      "is %s; supported are float32, float64, bfloat16 and float16; pass a "
                       "real view of it",
                       gsc__describe_dtype(dtype).text);
     *kind = gsc__kind_of(dtype);

@@ -77,7 +77,7 @@ static bool is_refusal(void)
 
 static int refuse_read_only(const array_request *request)
 {
-    return refuse(request, PyExc_ValueError, "is read-only, and it would be written; hand over a writable array");
+    return refuse(request, PyExc_ValueError, "is read-only, and it would be written; pass a writable array");
 }
 
 /* The array has raised an exception instead of lending its memory: refuses it for a reason that its attributes tell. */
@@ -126,14 +126,14 @@ static int adopt_buffer(array *entry, const array_request *request)
     entry->has_buffer = true;
     if (numpy_is_masked(request->object))
         return refuse(request, PyExc_TypeError,
-                      "is masked, and a mask is not looked at; hand over all elements (its .data)");
+                      "is masked, and a mask is not looked at; pass all elements (its .data)");
     if (grow_strides(entry, entry->buffer.ndim) < 0)
         return -1;
     switch (buffer_describe(&entry->buffer, entry->strides, &entry->tensor)) {
     case BUFFER_FINE: return entry->buffer.read_only && request->writes ? refuse_read_only(request) : 0;
     case BUFFER_WIDE_COMPLEX:
         return refuse(request, PyExc_NotImplementedError,
-                      "is complex; supported are float32, float64, bfloat16 and float16; hand over a real view of it");
+                      "is complex; supported are float32, float64, bfloat16 and float16; pass a real view of it");
     case BUFFER_NO_NUMBERS: return refuse(request, PyExc_ValueError, "has elements that are no numbers");
     case BUFFER_FOREIGN:
         return refuse(request, PyExc_ValueError,

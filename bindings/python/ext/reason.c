@@ -55,7 +55,7 @@ static gsc_status find(PyObject *array, char *why, size_t size)
         return GSC_ERR_DEVICE;
     }
     if (strcmp(nested, "True") == 0)
-        snprintf(why, size, "is nested; allowed are dense and sparse COO tensors; hand over its parts (unbind())");
+        snprintf(why, size, "is nested; allowed are dense and sparse COO tensors; pass its parts (unbind())");
     else if (*layout && strcmp(layout, "torch.strided") != 0)
         snprintf(why, size, "has layout %s; allowed are torch.strided and torch.sparse_coo; make it dense (to_dense())",
                  layout);

@@ -158,7 +158,7 @@ def _exposed(arrays: list[Any]) -> list[Any]:
         if not isinstance(array, tensor_type):
             continue
         if type(array) is not tensor_type and parameter_type is not None and isinstance(array, parameter_type):
-            raise TypeError(f"array {index} is a parameter; hand over gradients: [p.grad for p in parameters]")
+            raise TypeError(f"array {index} is a parameter; pass gradients: [p.grad for p in parameters]")
         if array.is_sparse and not array.is_coalesced():
             raise ValueError(f"array {index} is sparse with duplicates not yet summed; call its coalesce() first")
     if expose(arrays):

@@ -109,7 +109,7 @@ def _check_list(found: list[Any], sums: bool, half_sums: bool) -> None:
     parameter_type = torch_parameter_type()
     for index, gradient in enumerate(found):
         if parameter_type is not None and type(gradient) is parameter_type:
-            raise TypeError(f"gradient {index} is a parameter; hand over gradients: [p.grad for p in parameters]")
+            raise TypeError(f"gradient {index} is a parameter; pass gradients: [p.grad for p in parameters]")
     if sums or half_sums:
         for index in _with_duplicates(found, sums):
             raise ValueError(f"gradient {index} is sparse with duplicates not yet summed; coalesce() it first")

@@ -536,7 +536,7 @@ def test_torch_tensors_without_memory_to_lend_say_what_they_are(torch):
         (four.to_sparse_csr(), ValueError, r"layout torch.sparse_csr; allowed are .*to_dense\(\)"),
         (four.to_sparse_csc(), ValueError, "layout torch.sparse_csc"),
         (four.to_sparse_bsr((2, 2)), ValueError, "layout torch.sparse_bsr"),
-        (four.to_sparse(), ValueError, "layout torch.sparse_coo"),  # of those, callers hand over the values
+        (four.to_sparse(), ValueError, "layout torch.sparse_coo"),  # of those, callers pass the values
         (four.to_mkldnn(), ValueError, r"layout torch._mkldnn; allowed are .*to_dense\(\)"),
         (quantized, ValueError, r"dtype torch.qint8; allowed are float32"),
         (strided, ValueError, r"nested; .*unbind\(\)"),
