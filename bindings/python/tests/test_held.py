@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import Arrays, Param, Sgd, f32, sgd
+from conftest import Arrays, Param, Sgd, f32
 
 from gradscaler import GradScaler
 
