@@ -207,7 +207,7 @@ static bool is_same(const comparison *c, const DLTensor *tensor)
     return extent->kind == view.kind && extent->end - extent->start == view.count * gsc__kind_size(view.kind);
 }
 
-typedef enum change { UNCHANGED, ADDED, MOVED, FAILED } change;
+typedef enum change { UNCHANGED, ADDED, MOVED, REMOVED, FAILED } change;
 
 /* Whether the check saw a gradient with this index. The indices that are asked for ascend. */
 static bool was_present(comparison *c, size_t index)
@@ -221,7 +221,7 @@ static bool was_present(comparison *c, size_t index)
 static change compare(comparison *c, const DLTensor *tensor, size_t index)
 {
     if (!has_elements(tensor))
-        return UNCHANGED;
+        return c->compares_size && was_present(c, index) ? REMOVED : UNCHANGED;
     if (!was_present(c, index))
         return c->refuses_added ? ADDED : UNCHANGED;
     return (c->refuses_moved || c->compares_size) && !is_same(c, tensor) ? MOVED : UNCHANGED;
@@ -233,8 +233,13 @@ static gsc_status refuse_change(gsc_scaler *scaler, const gsc__record *record, s
     if (what == FAILED)
         return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's grad failed for gradient %zu: %s", api, index,
                         gsc_last_error());
-    gradient_text gradient = describe_gradient(scaler, record->optimizer, index);
     const char *call = call_words(record->claimed_by);
+    if (what == REMOVED)
+        return gsc_fail(GSC_ERR_STATE,
+                        "%s: gradient %zu, which %s has checked, is missing; pass the same arrays in the same order, "
+                        "or " GSC_WORDS_DROP_BATCH,
+                        api, index, call);
+    gradient_text gradient = describe_gradient(scaler, record->optimizer, index);
     if (what == ADDED)
         return gsc_fail(GSC_ERR_STATE,
                         "%s: %s was absent when %s checked this optimizer's gradients, so it is still scaled; make all "
@@ -270,7 +275,12 @@ static gsc_status walk(gsc_scaler *scaler, const gsc__record *record, size_t n, 
             found = compare(c, tensor, index);
     }
     gsc__callback_end(scaler);
-    return found == UNCHANGED ? GSC_OK : refuse_change(scaler, record, index - 1, found, api);
+    if (found != UNCHANGED)
+        return refuse_change(scaler, record, index - 1, found, api);
+    (void)was_present(c, n); /* passes the extents before n */
+    if (c->compares_size && c->position < c->checked->count)
+        return refuse_change(scaler, record, c->checked->list[c->position].index, REMOVED, api);
+    return GSC_OK;
 }
 
 static size_t count_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer)

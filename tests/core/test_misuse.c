@@ -247,6 +247,7 @@ static void test_buffers_between_unscale_and_step(void **state)
     const gsc_buffer added[2] = {{p.data, 4, GSC_FLOAT32, "w"}, {p.data + 4, 2, GSC_FLOAT32, "v"}};
     const gsc_buffer longer[2] = {{p.data, 5, GSC_FLOAT32, "w"}, {NULL, 2, GSC_FLOAT32, "v"}};
     const gsc_buffer other[2] = {{p.data, 8, GSC_BFLOAT16, "w"}, {NULL, 2, GSC_FLOAT32, "v"}};
+    const gsc_buffer absent[2] = {{NULL, 4, GSC_FLOAT32, "w"}, {NULL, 2, GSC_FLOAT32, "v"}};
     gsc_step_result result;
     for (int round = 0; round < 2; round++) {
         assert_ok(gsc_scaler_unscale_buffers(p.scaler, &p, first, 2, NULL));
@@ -255,6 +256,10 @@ static void test_buffers_between_unscale_and_step(void **state)
         assert_fails(GSC_ERR_STATE, gsc_scaler_step_buffers(p.scaler, &p, longer, 2, NULL, &result),
                      "gradient 0 (\"w\")", "number of elements");
         assert_fails(GSC_ERR_STATE, gsc_scaler_step_buffers(p.scaler, &p, other, 2, NULL, &result), "dtype");
+        assert_fails(GSC_ERR_STATE, gsc_scaler_step_buffers(p.scaler, &p, absent, 2, NULL, &result),
+                     "gradient 0, which gsc_scaler_unscale_buffers has checked, is missing");
+        assert_fails(GSC_ERR_STATE, gsc_scaler_step_buffers(p.scaler, &p, NULL, 0, NULL, &result), "gradient 0",
+                     "is missing");
         assert_ok(gsc_scaler_step_buffers(p.scaler, &p, round ? moved : first, 2, NULL, &result));
         assert_int_equal(result.outcome, GSC_STEPPED);
         assert_ok(gsc_scaler_update(p.scaler));
