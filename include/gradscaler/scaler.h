@@ -45,7 +45,7 @@ typedef enum gsc_event_kind {
     GSC_EVENT_OVERFLOW = 0,    /* an optimizer's gradients are not finite */
     GSC_EVENT_BACKOFF = 1,     /* update made the scale smaller */
     GSC_EVENT_GROWTH = 2,      /* update made the scale larger */
-    GSC_EVENT_AT_MIN_SCALE = 3 /* a due backoff ended at min_scale; not for static scales */
+    GSC_EVENT_AT_MIN_SCALE = 3 /* a due backoff ended at min_scale, where that is below init_scale */
 } gsc_event_kind;
 
 typedef struct gsc_event {

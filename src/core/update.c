@@ -93,7 +93,7 @@ static hint repeats_hint(const gsc_scaler *scaler)
     if (scaler->last_repeats >= SUSPICIOUS)
         snprintf(out.text, sizeof out.text,
                  "; are gradients zeroed? A skipped step leaves inf and NaN in them, and these are the same %" PRIu64
-                 " times in a row",
+                 " times in a row (as with a scale that is far too large, or a NaN in the data)",
                  scaler->last_repeats);
     return out;
 }
