@@ -83,7 +83,7 @@ __attribute__((noinline)) static void emit_events(gsc_scaler *scaler, const scal
 
 /* What to say where the same elements of a gradient are not finite time after time. */
 typedef struct hint {
-    char text[160];
+    char text[192];
 } hint;
 
 static hint repeats_hint(const gsc_scaler *scaler)
