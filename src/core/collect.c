@@ -19,14 +19,6 @@ static gsc_status check_callbacks(const gsc_optimizer *optimizer, const char *ap
     return GSC_OK;
 }
 
-static size_t count_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer)
-{
-    gsc__callback_begin(scaler);
-    size_t n = optimizer->grad_count(optimizer->self);
-    gsc__callback_end(scaler);
-    return n;
-}
-
 /* A list that ascends in memory without strides is copied into the record's extents later, and only if it is needed:
  * while another one is UNSCALED, or before scaler->list gets the next one. */
 static bool needs_extents(const gsc_scaler *scaler)
@@ -95,7 +87,7 @@ gsc_status gsc__collect(gsc_scaler *scaler, gsc__record *record, const gsc__coll
 {
     const gsc_optimizer *optimizer = record->optimizer;
     GSC_TRY(check_callbacks(optimizer, rules->api));
-    size_t n = count_gradients(scaler, optimizer);
+    size_t n = gsc__count_gradients(scaler, optimizer);
     GSC_TRY(gsc__report_reserve(scaler, record, n));
     if (rules->claims)
         record->claim = 0; /* its extents may change */

@@ -32,6 +32,14 @@ void gsc__callback_end(gsc_scaler *scaler)
     scaler->closed = false;
 }
 
+size_t gsc__count_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    gsc__callback_begin(scaler);
+    size_t n = optimizer->grad_count(optimizer->self);
+    gsc__callback_end(scaler);
+    return n;
+}
+
 void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc__record *record, double scale_before)
 {
     if (!scaler->options.observer)

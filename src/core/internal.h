@@ -156,6 +156,8 @@ gsc_status gsc__env_leave(gsc_scaler *scaler, gsc_status status); /* returns sta
 /* A callback runs between these two, in the caller's environment, with the scaler closed to it. */
 void gsc__callback_begin(gsc_scaler *scaler);
 void gsc__callback_end(gsc_scaler *scaler);
+/* Calls grad_count. */
+size_t gsc__count_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer);
 /* Calls the observer. record: of an OVERFLOW, else NULL. */
 void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc__record *record, double scale_before);
 

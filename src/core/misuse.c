@@ -283,14 +283,6 @@ static gsc_status walk(gsc_scaler *scaler, const gsc__record *record, size_t n, 
     return GSC_OK;
 }
 
-static size_t count_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer)
-{
-    gsc__callback_begin(scaler);
-    size_t n = optimizer->grad_count(optimizer->self);
-    gsc__callback_end(scaler);
-    return n;
-}
-
 gsc_status gsc__check_same_gradients(gsc_scaler *scaler, gsc__record *record, const char *api)
 {
     const bool strict = scaler->options.strict, buffers = record->use == GSC_USED_WITH_BUFFERS;
@@ -300,7 +292,7 @@ gsc_status gsc__check_same_gradients(gsc_scaler *scaler, gsc__record *record, co
                     .compares_size = buffers};
     if (record->claim == 0 || !(c.refuses_added || c.compares_size))
         return GSC_OK;
-    size_t n = count_gradients(scaler, record->optimizer);
+    size_t n = gsc__count_gradients(scaler, record->optimizer);
     bool none_can_be_added = n == record->claimed_count && record->claimed_present == n;
     if (none_can_be_added && !c.refuses_moved && !c.compares_size)
         return GSC_OK;
