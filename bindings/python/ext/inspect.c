@@ -76,7 +76,7 @@ PyObject *scaler_result(PyObject *self, PyObject *handle)
         return NULL;
     if (stepped->stepped_by != (py_scaler *)self) {
         PyErr_SetString(PyExc_RuntimeError, "no result: this optimizer has not stepped with this scaler; of a list of "
-                                            "arrays, ask before update()");
+                                            "arrays, ask with the same list object, before update()");
         return NULL;
     }
     const gsc_step_result *result = &stepped->result;

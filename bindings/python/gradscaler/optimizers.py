@@ -19,6 +19,7 @@ _EXPECTED = (
     "expected an optimizer with param_groups and step(), an object with grads() and step(), "
     "or a list of gradient arrays; got {}"
 )
+_PASS_TO_CLIP = "; pass the optimizer: clip_grad_norm_(optimizer, max_norm)"  # not its parameters
 
 
 class Gradients(NamedTuple):
@@ -42,8 +43,9 @@ def gradients(optimizer: Any, sums: bool, half_sums: bool) -> Gradients:
         parameters = _parameters(groups)
         found = _gradients_of_groups(groups, parameters, sums, half_sums)
         return Gradients(found, _namer(optimizer, list(map(len, parameters))), expose(found))
-    found = _listed_gradients(optimizer)
-    _check_list(found, sums, half_sums)
+    found = _listed_gradients(optimizer, clips=sums)
+    _check_parameters(found, clips=sums and isinstance(optimizer, (list, tuple)))
+    _check_sums(found, sums, half_sums)
     return Gradients(found, _namer(optimizer, []), expose(found))
 
 
@@ -65,12 +67,34 @@ def describe(optimizer: Any, index: int) -> str:
     return f"gradient {index}" if text is None else f'gradient {index} ("{text}")'
 
 
-def _listed_gradients(optimizer: Any) -> list[Any]:
+def _listed_gradients(optimizer: Any, clips: bool = False) -> list[Any]:
     if callable(getattr(optimizer, "grads", None)):
         return _listed(optimizer.grads())
     if isinstance(optimizer, (list, tuple)):
         return list(optimizer)
-    raise TypeError(_EXPECTED.format(type(optimizer).__name__))
+    raise _not_an_optimizer(optimizer, clips=clips)
+
+
+def _not_an_optimizer(value: Any, lacks: str = "", clips: bool = False) -> TypeError:
+    """The exception for a value that is none of the three kinds. It says what to pass instead, if `value` tells."""
+    return TypeError(_EXPECTED.format(type(value).__name__ + lacks) + _advice(value, clips))
+
+
+def _advice(value: Any, clips: bool) -> str:
+    if isinstance(value, Mapping):
+        return "; keep grads = list(d.values()) and pass that list each time"
+    if _is_array(value):
+        return "; pass [array]"
+    if clips and isinstance(value, Iterable):
+        return _PASS_TO_CLIP
+    return ""
+
+
+def _is_array(value: Any) -> bool:
+    try:
+        return hasattr(value, "__dlpack__") or memoryview(value).format not in ("B", "b", "c")
+    except TypeError:
+        return False
 
 
 def _listed(grads: Any) -> list[Any]:
@@ -105,11 +129,15 @@ def _gradients_of_groups(groups: Any, parameters: list[list[Any]], sums: bool, h
     return found
 
 
-def _check_list(found: list[Any], sums: bool, half_sums: bool) -> None:
+def _check_parameters(found: list[Any], clips: bool) -> None:
+    advice = _PASS_TO_CLIP if clips else "; pass gradients: [p.grad for p in parameters]"
     parameter_type = torch_parameter_type()
     for index, gradient in enumerate(found):
         if parameter_type is not None and type(gradient) is parameter_type:
-            raise TypeError(f"gradient {index} is a parameter; pass gradients: [p.grad for p in parameters]")
+            raise TypeError(f"gradient {index} is a parameter{advice}")
+
+
+def _check_sums(found: list[Any], sums: bool, half_sums: bool) -> None:
     if sums or half_sums:
         for index in _with_duplicates(found, sums):
             raise ValueError(f"gradient {index} is sparse with duplicates not yet summed; coalesce() it first")
@@ -172,7 +200,7 @@ def stepper(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ca
         if args or kwargs:
             raise TypeError("a list of arrays has no step of its own, so that it takes no further arguments")
         return None
-    raise TypeError(_EXPECTED.format(f"{type(optimizer).__name__}, which has no step()"))
+    raise _not_an_optimizer(optimizer, lacks=", which has no step()")
 
 
 def dropping_references(

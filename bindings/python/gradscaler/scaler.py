@@ -400,7 +400,8 @@ class GradScaler(PrivateNames):
             more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
             warnings.warn(
                 f"{function}: {optimizers.describe(optimizer, new[0])}{more} was absent when the others were unscaled, "
-                "and is there now: it is used as it is, still scaled; call unscale_ after the last backward pass",
+                "and is there now: it is used as it is; if it comes from backward, it is still scaled. Call "
+                "unscale_ after the last backward pass",
                 RuntimeWarning,
                 stacklevel=stacklevel,
             )

@@ -10,7 +10,10 @@ from conftest import Arrays, Param, f32, sgd
 
 from gradscaler import GradScaler, Outcome
 
-WARNING = "was absent when the others were unscaled, and is there now"
+WARNING = (
+    "was absent when the others were unscaled, and is there now: it is used as it is; if it comes from backward, it is "
+    "still scaled. Call unscale_ after the last backward pass"
+)
 
 
 def params(optimizer):

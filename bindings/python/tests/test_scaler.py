@@ -271,7 +271,7 @@ def test_outcomes_that_update_lets_go_of():
         scaler.step(optimizer)
         assert scaler.outcome(optimizer) is Outcome.STEPPED
         scaler.update()
-        with pytest.raises(RuntimeError, match=r"list.*ask before update\(\)"):
+        with pytest.raises(RuntimeError, match=r"list.*same list object, before update\(\)"):
             scaler.outcome(optimizer)
     assert "__slots__" in GradScaler.outcome.__doc__
 
