@@ -74,6 +74,8 @@ ALONE: Dict[str, Difference] = {
     "private-names": Difference("None", "AttributeError"),
     "private-scale": Difference("None 4.0", "4.0 4.0"),
     "private-override": Difference("True", "TypeError"),
+    "replaced-after-failure": Difference("-16.0", "RuntimeError"),
+    "traced-scale": Difference("8.0 8.0 TraceError", "4.0 4.0 4.0"),
     "preset-grad-scale": Difference("None", "4.0"),
 }
 

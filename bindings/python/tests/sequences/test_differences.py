@@ -28,7 +28,7 @@ DOCS = Path(__file__).parents[4] / "docs" / "python-differences.md"
 Case = Callable[[Any, Any], Any]  # an array library's names (arrays.py), a scaler's type
 CASES: Dict[str, Case] = {}
 NEED_TORCH = (
-    *("fused-overflow", "preset-grad-scale", "fused-float16"),
+    *("traced-scale", "fused-overflow", "preset-grad-scale", "fused-float16"),
     *("update-types", "update-requires-grad", "empty-sparse-gradient", "isinstance"),
 )
 
@@ -209,6 +209,20 @@ def _(library: Any, scaler_type: Any) -> Any:
         warnings.simplefilter("always")
         scaler.step(optimizer)
     return f"{float(late.data[0])} {[warning.category.__name__ for warning in caught]}"
+
+
+@shows("replaced-after-failure")
+def _(library: Any, scaler_type: Any) -> Any:
+    scaler = started(library, scaler_type, init_scale=2.0)
+    optimizer = sgd(library, [2.0])
+    step = optimizer.step
+    optimizer.step = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        scaler.step(optimizer)
+    optimizer.step = step
+    param(optimizer).grad = array(library, [16.0])
+    scaler.step(optimizer)
+    return float(param(optimizer).data[0])
 
 
 @shows("overlapping-gradient")
@@ -430,6 +444,36 @@ def _(library: Any, scaler_type: Any) -> Any:
     started(library, scaler_type).step(optimizer)
     kept = getattr(optimizer, "grad_scale", None)
     return None if kept is None else float(kept)
+
+
+@shows("traced-scale")
+def _(library: Any, scaler_type: Any) -> Any:
+    """What functions give that were traced when the scale was 4, and run when it is 8."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    scaler, one = started(library, scaler_type, init_scale=4.0), torch.ones(1)
+
+    def scale(loss: Any) -> Any:
+        return scaler.scale(loss)
+
+    def trace(tracer: Callable[[], Any]) -> Any:
+        try:
+            return tracer()
+        except torch.fx.proxy.TraceError:
+            return lambda _: "TraceError"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated
+        traced = [
+            torch.jit.trace(scale, (one,), check_trace=False),
+            make_fx(scale)(one),
+            trace(lambda: torch.fx.symbolic_trace(scale)),
+        ]
+    scaler.step(sgd(library, [1.0]))
+    scaler.update(8.0)
+    results = [function(one) for function in traced]
+    return " ".join(result if isinstance(result, str) else str(float(result)) for result in results)
 
 
 def outcome(case: Case, library: Any, scaler_type: Any) -> str:
