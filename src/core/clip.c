@@ -5,9 +5,7 @@
 gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, double *norm)
 {
     gsc__env_enter(scaler);
-    gsc_status status = gsc__ranks_norm(scaler, 1.0, p, NULL, norm);
-    if (status != GSC_OK)
-        return record ? gsc__ranks_failed(scaler, record, GSC_COMM_COLLECTIVE_FAILED, status) : status;
+    GSC_TRY(gsc__ranks_norm(scaler, record, 1.0, p, NULL, norm));
     double coefficient = gsc__clip_coefficient(max_norm, *norm);
     if (coefficient < 1.0) {
         scaler->progress.activity = GSC_CLIPPING;
@@ -24,11 +22,13 @@ gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double ma
         .api = api, .want_norm = true, .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
     gsc__record *enabled = scaler->options.enabled ? record : NULL;
     scaler->progress = (gsc__progress){.activity = GSC_MEASURING, .record = enabled, .p = p};
-    gsc_status status = gsc__collect(scaler, record, &rules);
+    gsc_status status = enabled ? gsc__check_same_gradients(scaler, record, api) : GSC_OK;
+    if (status == GSC_OK)
+        status = gsc__collect(scaler, record, &rules);
     scaler->progress.activity = GSC_IDLE;
     gsc__env_enter(scaler);
     if (status != GSC_OK) {
-        gsc__ranks_norm_refused(scaler, p);
+        gsc__ranks_norm_refused(scaler, enabled, p);
         return status;
     }
     return gsc__clip_list(scaler, enabled, max_norm, p, norm);
@@ -72,9 +72,9 @@ static gsc_status clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc__
         return is_ready ? clip_ready(scaler, record, max_norm, p, api, norm)
                         : gsc__clip_unscaled(scaler, record, max_norm, p, api, norm);
     if (is_ready)
-        gsc__ranks_refuse(scaler);
+        gsc__ranks_refuse(scaler, record);
     else
-        gsc__ranks_norm_refused(scaler, p);
+        gsc__ranks_norm_refused(scaler, NULL, p);
     return status;
 }
 

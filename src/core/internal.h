@@ -240,15 +240,19 @@ typedef struct gsc__agreement {
 /* The one collective of a check: what this rank saw becomes what any rank saw. An error means that the ranks cannot go
  * on together; its message says why, unless this rank itself has failed and left a message. */
 gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement);
-/* Enters that collective for a rank that could not begin its check. The message of its failure stays. */
-void gsc__ranks_refuse(gsc_scaler *scaler);
+/* Enters that collective for a rank that could not begin its check. The message of its failure stays. record NULL: there
+ * was no memory for one. */
+void gsc__ranks_refuse(gsc_scaler *scaler, gsc__record *record);
 /* Total norm of scaler->list * r over all ranks. known: this rank's sums where an earlier pass has them, else NULL. */
-gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__norm_sums *known, double *norm);
-/* Enters the collectives of gsc__ranks_norm for a rank that refused a gradient, because the others wait there. */
-void gsc__ranks_norm_refused(gsc_scaler *scaler, double p);
+/* record NULL: the scaler is disabled. After an error, step will skip. */
+gsc_status gsc__ranks_norm(gsc_scaler *scaler, gsc__record *record, double r, double p, const gsc__norm_sums *known,
+                           double *norm);
+/* Enters the collectives of gsc__ranks_norm for a rank that refused a gradient, because the others wait there. Its step
+ * will skip, as theirs. */
+void gsc__ranks_norm_refused(gsc_scaler *scaler, gsc__record *record, double p);
 
 /* Those that are left where progress is GSC_SUMMING. */
-void gsc__ranks_sums_refused(gsc_scaler *scaler, double p);
+void gsc__ranks_sums_refused(gsc_scaler *scaler, gsc__record *record, double p);
 /* The ranks cannot go on with this optimizer's gradients: step will skip. Returns status. */
 gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status);
 

@@ -113,13 +113,17 @@ static gsc_status check_shared(gsc_scaler *scaler, const gsc__record *record, co
 /* The UNSCALED records whose memory is not among the claims yet are the last ones that became UNSCALED. */
 static gsc_status add_unscaled(gsc_scaler *scaler)
 {
+    gsc__record *oldest = NULL;
     for (gsc__record *other = scaler->records.unscaled; other; other = other->next_unscaled) {
-        if (other->claim != 0 && !other->claim_added) {
-            GSC_TRY(gsc__claims_add(&scaler->claims, &other->extents, other->key, other->claim));
-            other->claim_added = true;
-        } else if (other->claim != 0) {
+        if (other->claim != 0 && other->claim_added)
             break;
-        }
+        oldest = other;
+    }
+    for (gsc__record *other = oldest; other; other = other->previous_unscaled) {
+        if (other->claim == 0)
+            continue; /* gsc_scaler_record: its memory is not known */
+        GSC_TRY(gsc__claims_add(&scaler->claims, &other->extents, other->key, other->claim));
+        other->claim_added = true;
     }
     return GSC_OK;
 }
@@ -169,6 +173,7 @@ gsc_status gsc__claim_gradients(gsc_scaler *scaler, gsc__record *record, const c
     record->claim = ++scaler->claim_count;
     record->claim_added = strict;
     record->claimed_by = api;
+    record->step_failed = false; /* that was with other gradients */
     record->claimed_count = record->grad_count;
     record->claimed_present = scaler->list_present;
     return GSC_OK;
@@ -187,6 +192,8 @@ static bool has_elements(const DLTensor *tensor)
 {
     if (!tensor)
         return false;
+    if (tensor->ndim > GSC_MAX_NDIM || !tensor->shape)
+        return true; /* a scalar, or bad input, which differs from what was checked */
     for (int d = 0; d < tensor->ndim; d++)
         if (tensor->shape[d] == 0)
             return false;

@@ -72,10 +72,21 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
     return GSC_OK;
 }
 
-void gsc__ranks_refuse(gsc_scaler *scaler)
+gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status)
+{
+    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
+    record->comm_failure = failure;
+    scaler->pending.recorded = true;
+    return status;
+}
+
+void gsc__ranks_refuse(gsc_scaler *scaler, gsc__record *record)
 {
     gsc__agreement agreement = {.failed = true};
+    scaler->progress.record = record;
     (void)gsc__ranks_agree(scaler, &agreement);
+    if (record)
+        record->comm_failure = agreement.failure;
 }
 
 /* With allreduce_sum, each rank holds a shard of the gradients. Without it, all hold the same gradients, and each rank
@@ -107,7 +118,20 @@ static int reduce_sums(gsc_scaler *scaler, gsc__norm_sums *sums)
     return failure;
 }
 
-gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__norm_sums *known, double *norm)
+/* Where no rank's check found an overflow, a norm of shards is NaN because a rank refused its gradients since. */
+static gsc_status check_norm(gsc_scaler *scaler, gsc__record *record, double norm)
+{
+    if (!record || record->found_inf || !is_sharded(scaler) || !isnan(norm))
+        return GSC_OK;
+    scaler->pending.comm_failed = true;
+    gsc_fail(GSC_ERR_COMM,
+             "a rank refused its gradients at their norm, or they became NaN after the check; see its message, then "
+             "call " GSC_WORDS_UPDATE_TO " on every rank");
+    return gsc__ranks_failed(scaler, record, GSC_COMM_REFUSED_ELSEWHERE, GSC_ERR_COMM);
+}
+
+gsc_status gsc__ranks_norm(gsc_scaler *scaler, gsc__record *record, double r, double p, const gsc__norm_sums *known,
+                           double *norm)
 {
     gsc__norm_sums sums = {.p = p};
     int failure = 0;
@@ -125,35 +149,39 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, double r, double p, const gsc__no
     }
     if (failure == 0 && is_sharded(scaler))
         failure = reduce_sums(scaler, &sums);
-    if (failure != 0)
-        return collective_failed(failure);
+    if (failure != 0) {
+        gsc_status status = collective_failed(failure);
+        return record ? gsc__ranks_failed(scaler, record, GSC_COMM_COLLECTIVE_FAILED, status) : status;
+    }
     *norm = gsc__norm_from_sums(&sums);
-    return GSC_OK;
+    return check_norm(scaler, record, *norm);
+}
+
+static void refuse_norm(gsc_scaler *scaler, gsc__record *record)
+{
+    scaler->progress.record = record;
+    scaler->pending.comm_failed = true;
+    if (record)
+        (void)gsc__ranks_failed(scaler, record, GSC_COMM_REFUSED_HERE, GSC_OK);
 }
 
 /* These two leave no message of their own, so that the message of the refusal stays. */
-void gsc__ranks_norm_refused(gsc_scaler *scaler, double p)
+void gsc__ranks_norm_refused(gsc_scaler *scaler, gsc__record *record, double p)
 {
     if (!is_sharded(scaler))
         return;
+    refuse_norm(scaler, record);
     int exponent = INT_MIN / 2; /* no rank has a smaller one, so the maximum is the other ranks' */
     if (!needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
-        gsc__ranks_sums_refused(scaler, p);
+        gsc__ranks_sums_refused(scaler, record, p);
 }
 
-void gsc__ranks_sums_refused(gsc_scaler *scaler, double p)
+void gsc__ranks_sums_refused(gsc_scaler *scaler, gsc__record *record, double p)
 {
     if (!is_sharded(scaler))
         return;
-    /* NaN makes the norm NaN on the other ranks, which then do not clip. */
+    refuse_norm(scaler, record);
+    /* NaN makes the norm NaN on the other ranks, which then skip, too. */
     gsc__norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
     (void)reduce_sums(scaler, &sums);
-}
-
-gsc_status gsc__ranks_failed(gsc_scaler *scaler, gsc__record *record, gsc__comm_failure failure, gsc_status status)
-{
-    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
-    record->comm_failure = failure;
-    scaler->pending.recorded = true;
-    return status;
 }

@@ -84,10 +84,10 @@ gsc_status gsc__record_get(gsc_scaler *scaler, const void *key, gsc__record **ou
 
 gsc_status gsc__record_open(gsc_scaler *scaler, const gsc__user *user, gsc__record **record)
 {
-    if (user->use == GSC_USED_WITH_BUFFERS)
-        GSC_TRY(gsc__arrays_set(&scaler->arrays, user->buffers, user->count, user->api));
     if (!*record)
         GSC_TRY(gsc__record_get(scaler, user->key, record));
+    if (user->use == GSC_USED_WITH_BUFFERS)
+        GSC_TRY(gsc__arrays_set(&scaler->arrays, user->buffers, user->count, user->api));
     (*record)->use = user->use;
     (*record)->optimizer = user->optimizer;
     return GSC_OK;

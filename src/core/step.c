@@ -106,21 +106,6 @@ static gsc_status step_plain(step_attempt *attempt)
     return GSC_OK;
 }
 
-/* The other ranks wait for this one's share of the norm. */
-static gsc_status check_same_gradients(step_attempt *attempt)
-{
-    if (attempt->clips)
-        attempt->scaler->progress =
-            (gsc__progress){.activity = GSC_MEASURING, .record = attempt->record, .p = attempt->p};
-    gsc_status status = gsc__check_same_gradients(attempt->scaler, attempt->record, attempt->api);
-    attempt->scaler->progress.activity = GSC_IDLE;
-    if (status != GSC_OK && attempt->clips) {
-        gsc__env_enter(attempt->scaler);
-        gsc__ranks_norm_refused(attempt->scaler, attempt->p);
-    }
-    return status;
-}
-
 /* For gradients that are unscaled in place. collected: they are in the scaler's list. */
 static gsc_status step_unscaled(step_attempt *attempt, bool collected)
 {
@@ -129,8 +114,8 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
     attempt->result.scale = attempt->record->scale;
     if (must_skip(attempt->record))
         return skip_overflow(attempt);
-    if (!collected)
-        GSC_TRY(check_same_gradients(attempt));
+    if (!collected && !attempt->clips)
+        GSC_TRY(gsc__check_same_gradients(scaler, attempt->record, attempt->api));
     if (attempt->clips) {
         double max_norm = attempt->args->clip_norm, *norm = &attempt->result.grad_norm;
         GSC_TRY(collected ? gsc__clip_list(scaler, attempt->record, max_norm, attempt->p, norm)
@@ -166,9 +151,7 @@ static gsc_status step_fused(step_attempt *attempt)
     double r = gsc__inverse_scale(scaler), coefficient = 1.0;
     if (attempt->clips) {
         double *norm = &attempt->result.grad_norm;
-        gsc_status status = gsc__ranks_norm(scaler, r, p, same_pass ? &sums : NULL, norm);
-        if (status != GSC_OK)
-            return gsc__ranks_failed(scaler, attempt->record, GSC_COMM_COLLECTIVE_FAILED, status);
+        GSC_TRY(gsc__ranks_norm(scaler, attempt->record, r, p, same_pass ? &sums : NULL, norm));
         coefficient = gsc__clip_coefficient(attempt->args->clip_norm, *norm);
     }
     if (!attempt->record->has_grads) {
@@ -221,9 +204,9 @@ static gsc_status open_record(step_attempt *attempt, const gsc__user *user)
     bool is_ready = !attempt->record || attempt->record->stage == GSC_STAGE_READY;
     gsc_status status = gsc__record_open(scaler, user, &attempt->record);
     if (status != GSC_OK && scaler->options.enabled && is_ready)
-        gsc__ranks_refuse(scaler);
+        gsc__ranks_refuse(scaler, attempt->record);
     else if (status != GSC_OK && attempt->clips)
-        gsc__ranks_norm_refused(scaler, attempt->p);
+        gsc__ranks_norm_refused(scaler, scaler->options.enabled ? attempt->record : NULL, attempt->p);
     return status;
 }
 

@@ -143,7 +143,7 @@ gsc_status gsc__unscale(gsc_scaler *scaler, const gsc__user *user, gsc__record *
     gsc_status status = gsc__record_open(scaler, user, &record);
     if (status == GSC_OK)
         return gsc__check_gradients(scaler, record, &request);
-    gsc__ranks_refuse(scaler);
+    gsc__ranks_refuse(scaler, record);
     return status;
 }
 
@@ -187,6 +187,6 @@ gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer,
     gsc_status status = gsc__record_get(scaler, optimizer, &record);
     if (status == GSC_OK)
         return record_check(scaler, record, found_inf);
-    gsc__ranks_refuse(scaler);
+    gsc__ranks_refuse(scaler, NULL);
     return status;
 }

@@ -7,8 +7,7 @@ static void refuse(gsc_scaler *scaler, gsc__record *record)
 {
     if (!scaler->options.comm)
         return;
-    record->comm_failure = GSC_COMM_REFUSED_HERE;
-    gsc__ranks_refuse(scaler);
+    gsc__ranks_refuse(scaler, record);
 }
 
 static void note_written(gsc_scaler *scaler, gsc__record *record)
@@ -18,17 +17,17 @@ static void note_written(gsc_scaler *scaler, gsc__record *record)
     scaler->pending.recorded = true;
 }
 
-/* The other ranks step without clipping. In a scale-aware step this one can follow them no more: its gradients are
- * still scaled, and a second check would be entered alone. */
+/* Ranks with shards skip. Others step, but in a scale-aware step this one can follow them no more: its gradients are still
+ * scaled, and a second check would be entered alone. */
 static void end_norm(gsc_scaler *scaler, const gsc__progress *interrupted)
 {
     gsc__record *record = interrupted->record;
     if (record && record->stage == GSC_STAGE_READY && scaler->options.comm)
         (void)gsc__ranks_failed(scaler, record, GSC_COMM_REFUSED_HERE, GSC_OK);
     if (interrupted->activity == GSC_MEASURING)
-        gsc__ranks_norm_refused(scaler, interrupted->p);
+        gsc__ranks_norm_refused(scaler, record, interrupted->p);
     else
-        gsc__ranks_sums_refused(scaler, interrupted->p);
+        gsc__ranks_sums_refused(scaler, record, interrupted->p);
 }
 
 static void clean_up(gsc_scaler *scaler, const gsc__progress *interrupted)

@@ -435,6 +435,68 @@ static void test_repeats(void **state)
     gsc_scaler_destroy(p.scaler);
 }
 
+/* rule 6.9: a clip, too, must not take a gradient that is still scaled. */
+static void test_a_clip_compares_as_the_step_does(void **state)
+{
+    (void)state;
+    pair p;
+    pair_start(&p, false);
+    add(&p.a, p.data, 1, "w");
+    add(&p.a, p.data + 1, 1, "late");
+    p.a.params[1].absent = true;
+    p.data[0] = 8;
+    p.data[1] = 65536;
+    assert_ok(gsc_scaler_unscale(p.scaler, &p.a.base));
+    const float unscaled = p.data[0];
+    p.a.params[1].absent = false;
+    assert_fails(GSC_ERR_STATE, gsc_scaler_clip_grad_norm(p.scaler, &p.a.base, 1, 2, NULL), "gradient 1 (\"late\")",
+                 "gsc_scaler_clip_grad_norm");
+    assert_exact((double)p.data[0], (double)unscaled);
+    assert_exact((double)p.data[1], 65536);
+    gsc_scaler_destroy(p.scaler);
+}
+
+static gsc_status fail_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling, double *value,
+                              bool *has_value)
+{
+    (void)self, (void)args, (void)scaling, (void)value, (void)has_value;
+    return gsc_fail(GSC_ERR_VALUE, "not now");
+}
+
+/* rule 6.10: a failed scale-aware step leaves scaled gradients, which are checked anew: replacing those is allowed. */
+static void test_a_new_check_forgets_a_failed_step(void **state)
+{
+    (void)state;
+    pair p;
+    pair_start(&p, false);
+    add(&p.a, p.data, 1, "w");
+    p.a.base.step_scaled = fail_scaled;
+    assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_step(p.scaler, &p.a.base, NULL, NULL), "not now");
+    assert_ok(gsc_scaler_unscale(p.scaler, &p.a.base));
+    p.a.params[0].grad.data = p.data + 4;
+    assert_ok(gsc_scaler_step(p.scaler, &p.a.base, NULL, NULL));
+    gsc_scaler_destroy(p.scaler);
+}
+
+/* Bad input that comes at the step only: its shape is not read. */
+static void test_a_bad_tensor_at_the_step(void **state)
+{
+    (void)state;
+    pair p;
+    pair_start(&p, false);
+    add(&p.a, p.data, 1, "w");
+    add(&p.a, p.data + 1, 1, "late");
+    p.a.params[1].absent = true;
+    assert_ok(gsc_scaler_unscale(p.scaler, &p.a.base));
+    p.a.params[1].absent = false;
+    p.a.params[1].grad.shape = NULL;
+    assert_fails(GSC_ERR_STATE, gsc_scaler_step(p.scaler, &p.a.base, NULL, NULL), "late");
+    p.a.params[1].grad.shape = p.a.params[1].shape;
+    p.a.params[1].grad.ndim = INT32_MAX;
+    assert_fails(GSC_ERR_STATE, gsc_scaler_step(p.scaler, &p.a.base, NULL, NULL), "late");
+    gsc_scaler_destroy(p.scaler);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +514,9 @@ int main(void)
         cmocka_unit_test(test_strict_replaced_gradients),
         cmocka_unit_test(test_strict_from_the_environment),
         cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_a_clip_compares_as_the_step_does),
+        cmocka_unit_test(test_a_new_check_forgets_a_failed_step),
+        cmocka_unit_test(test_a_bad_tensor_at_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

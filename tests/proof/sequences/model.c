@@ -45,10 +45,16 @@ static double clip(model_optimizer *o, double max_norm)
     return norm;
 }
 
+/* Rule 6: a gradient that was absent when the others were unscaled is still scaled. */
+static bool came_late(const model_optimizer *o)
+{
+    return o->stage == GSC_STAGE_UNSCALED && !o->had_gradient && o->has_gradient;
+}
+
 /* Rule 6. */
 static gsc_status clip_grad_norm(model *m, model_optimizer *o, double max_norm, double *norm)
 {
-    if (o->stage == GSC_STAGE_STEPPED)
+    if (o->stage == GSC_STAGE_STEPPED || (m->options->enabled && came_late(o)))
         return GSC_ERR_STATE;
     if (m->options->enabled && o->stage == GSC_STAGE_READY)
         check(m, o, true);
@@ -94,8 +100,8 @@ static gsc_status step(model *m, model_optimizer *o, const call *c, seen_result 
     bool ready = o->stage == GSC_STAGE_READY, fused = ready && o->scale_aware;
     if (o->stage == GSC_STAGE_STEPPED)
         return GSC_ERR_STATE;
-    if (!ready && !o->had_gradient && o->has_gradient)
-        return GSC_ERR_STATE; /* rule 6: it was never unscaled */
+    if (came_late(o))
+        return GSC_ERR_STATE;
     if (ready)
         check(m, o, !fused);
     result->max_abs = o->max_abs;
