@@ -240,8 +240,8 @@ typedef struct gsc__agreement {
 /* The one collective of a check: what this rank saw becomes what any rank saw. An error means that the ranks cannot go
  * on together; its message says why, unless this rank itself has failed and left a message. */
 gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement);
-/* Enters that collective for a rank that could not begin its check. The message of its failure stays. record NULL: there
- * was no memory for one. */
+/* Enters that collective for a rank that could not begin its check. The message of its failure stays. record NULL:
+ * there was no memory for one. */
 void gsc__ranks_refuse(gsc_scaler *scaler, gsc__record *record);
 /* Total norm of scaler->list * r over all ranks. known: this rank's sums where an earlier pass has them, else NULL. */
 /* record NULL: the scaler is disabled. After an error, step will skip. */

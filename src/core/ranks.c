@@ -160,6 +160,8 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, gsc__record *record, double r, do
 static void refuse_norm(gsc_scaler *scaler, gsc__record *record)
 {
     scaler->progress.record = record;
+    if (record && record->found_inf)
+        return; /* all skip, and the others cannot tell this NaN from the overflow's */
     scaler->pending.comm_failed = true;
     if (record)
         (void)gsc__ranks_failed(scaler, record, GSC_COMM_REFUSED_HERE, GSC_OK);

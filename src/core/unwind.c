@@ -17,8 +17,8 @@ static void note_written(gsc_scaler *scaler, gsc__record *record)
     scaler->pending.recorded = true;
 }
 
-/* Ranks with shards skip. Others step, but in a scale-aware step this one can follow them no more: its gradients are still
- * scaled, and a second check would be entered alone. */
+/* Ranks with shards skip. Others step, but in a scale-aware step this one can follow them no more: its gradients are
+ * still scaled, and a second check would be entered alone. */
 static void end_norm(gsc_scaler *scaler, const gsc__progress *interrupted)
 {
     gsc__record *record = interrupted->record;
