@@ -63,6 +63,8 @@ static gsc_status resume_run(const train_run *r, run_state *state)
                          dir, state->step, steps);
     GSC_TRY(metrics_inspect(dir, state->step, &content));
     const bool is_written = state->step < steps || !is_in_place(r->options);
+    if (is_written && is_in_place(r->options))
+        GSC_TRY(checkpoint_save(r, state)); /* a folder that cannot be written fails before its metrics are cut */
     report_metrics(r, &content, state->step, is_written && is_in_place(r->options));
     if (is_written)
         GSC_TRY(metrics_resume(&r->output->metrics, dir, state->step, &content));

@@ -77,7 +77,10 @@ run --resume damaged --steps 9
 cp -a six blocked
 rm blocked/run.json
 mkdir blocked/run.json
+echo 'a line behind the checkpoint' >>blocked/metrics.jsonl
+cp blocked/metrics.jsonl metrics_before
 run --resume blocked --steps 9
+cmp blocked/metrics.jsonl metrics_before && echo 'the metrics are as they were'
 rmdir blocked/run.json
 run --resume blocked --steps 9
 same blocked nine
