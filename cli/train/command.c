@@ -50,7 +50,8 @@ static void report_metrics(const train_run *r, const metrics_content *content, i
             dir, content->lines, step);
 }
 
-static gsc_status resume_run(const train_run *r, run_state *state)
+/* *save_failed: why this fails; the checkpoint that was loaded is intact. */
+static gsc_status resume_run(const train_run *r, run_state *state, bool *save_failed)
 {
     const char *dir = r->options->resume;
     const int64_t steps = run_steps(r);
@@ -63,8 +64,11 @@ static gsc_status resume_run(const train_run *r, run_state *state)
                          dir, state->step, steps);
     GSC_TRY(metrics_inspect(dir, state->step, &content));
     const bool is_written = state->step < steps || !is_in_place(r->options);
-    if (is_written && is_in_place(r->options))
+    if (is_written && is_in_place(r->options)) {
+        *save_failed = true;
         GSC_TRY(checkpoint_save(r, state)); /* a folder that cannot be written fails before its metrics are cut */
+        *save_failed = false;
+    }
     report_metrics(r, &content, state->step, is_written && is_in_place(r->options));
     if (is_written)
         GSC_TRY(metrics_resume(&r->output->metrics, dir, state->step, &content));
@@ -83,10 +87,10 @@ static gsc_status measure_before(const train_run *r, run_state *state)
     return GSC_OK;
 }
 
-static gsc_status begin_run(const train_run *r, run_state *state)
+static gsc_status begin_run(const train_run *r, run_state *state, bool *save_failed)
 {
     if (r->options->resume)
-        GSC_TRY(resume_run(r, state));
+        GSC_TRY(resume_run(r, state, save_failed));
     else
         *state = run_begin(r);
     /* A resumed run lacks its initial loss if it was stopped while it measured it. */
@@ -156,8 +160,10 @@ static int end_finished(const train_run *r, const summary *s)
 static int train(const train_run *r, double begin)
 {
     summary s;
-    if (begin_run(r, &s.state) != GSC_OK)
-        return fail();
+    bool save_failed = false;
+    const gsc_status begun = begin_run(r, &s.state, &save_failed);
+    if (begun != GSC_OK)
+        return save_failed ? end_failed(r, begun) : fail();
     const double seconds_before = s.state.seconds;
     if (s.state.step < run_steps(r) || !is_in_place(r->options)) {
         const gsc_status status = loop_run(r, &s.state);
