@@ -66,7 +66,7 @@ static gsc_status resume_run(const train_run *r, run_state *state, bool *save_fa
     const bool is_written = state->step < steps || !is_in_place(r->options);
     if (is_written && is_in_place(r->options)) {
         *save_failed = true;
-        GSC_TRY(checkpoint_save(r, state)); /* a folder that cannot be written fails before its metrics are cut */
+        GSC_TRY(loop_save_first(r, state)); /* a folder that cannot be written fails before its metrics are cut */
         *save_failed = false;
     }
     report_metrics(r, &content, state->step, is_written && is_in_place(r->options));

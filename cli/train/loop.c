@@ -193,8 +193,18 @@ static bool is_checkpoint_due(const loop *l)
 /* Weights that are not finite never replace a whole checkpoint. */
 static gsc_status save(const loop *l)
 {
+    if (l->state->saved_step == l->state->step)
+        return GSC_OK;
     GSC_TRY(divergence_check_weights(&l->divergence, l->run, l->state));
-    return checkpoint_save(l->run, l->state);
+    GSC_TRY(checkpoint_save(l->run, l->state));
+    l->state->saved_step = l->state->step;
+    return GSC_OK;
+}
+
+gsc_status loop_save_first(const train_run *run, run_state *state)
+{
+    const loop l = {.run = run, .state = state};
+    return save(&l);
 }
 
 static gsc_status train(loop *l)
@@ -223,10 +233,9 @@ gsc_status loop_run(const train_run *run, run_state *state)
     l.backoffs_before = state->backoffs;
     GSC_TRY(run_seek(run, state));
     if (run->output)
-        GSC_TRY(save(&l)); /* a folder that cannot be written fails before any work is done */
+        GSC_TRY(save(&l));
     progress_begin(&l.bar, state->step);
     l.begin = clock_seconds() - state->seconds;
-    const int64_t saved = state->step;
     GSC_TRY(train(&l));
-    return run->output && state->step > saved ? save(&l) : GSC_OK;
+    return run->output ? save(&l) : GSC_OK;
 }

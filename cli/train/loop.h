@@ -11,4 +11,8 @@
  */
 gsc_status loop_run(const train_run *run, run_state *state);
 
+/* Saves the checkpoint before the first step ahead of loop_run, for a caller that must know first that the folder can
+ * be written. */
+gsc_status loop_save_first(const train_run *run, run_state *state);
+
 #endif

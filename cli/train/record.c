@@ -175,7 +175,7 @@ static bool is_possible(const run_state *s)
 gsc_status record_state(const char *dir, const json_t *record, run_state *out)
 {
     const json_t *values = json_object_get(record, KEY_STATE);
-    run_state state = {0};
+    run_state state = {.saved_step = -1};
     for (size_t i = 0; i < STATE_FIELDS; i++)
         if (!read_field(&state_fields[i], json_object_get(values, state_fields[i].name), &state))
             return refuse(dir, "\"" KEY_STATE "\" is incomplete");

@@ -82,7 +82,10 @@ void run_release(train_run *run)
     gsc_module_free(run->model);
 }
 
-run_state run_begin(const train_run *run) { return (run_state){.lr = run->options->lr, .initial_loss = (double)NAN}; }
+run_state run_begin(const train_run *run)
+{
+    return (run_state){.lr = run->options->lr, .initial_loss = (double)NAN, .saved_step = -1};
+}
 
 static int64_t batches(const train_run *run) { return (int64_t)gsc_loader_batches(run->loader); }
 

@@ -33,6 +33,7 @@ typedef struct run_state {
     overflow_report last_overflow;
     double initial_loss; /* over the training set, before the first step; NaN: not known yet */
     double seconds;      /* of training so far, without evaluation */
+    int64_t saved_step;  /* of the last checkpoint that this process has saved; -1: none */
 } run_state;
 
 /* `task` and `options` are borrowed. Release *out with run_release, also after an error. */
