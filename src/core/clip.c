@@ -66,7 +66,7 @@ static gsc_status clip(gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc__
         return gsc__refuse_comm(record, api);
     if (unscaled)
         GSC_TRY(gsc__require_whole(record, api));
-    const gsc__user user = {.api = api, .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
+    const gsc__user user = gsc__optimizer_user(optimizer, api);
     gsc_status status = gsc__record_open(scaler, &user, &record);
     if (status == GSC_OK)
         return is_ready ? clip_ready(scaler, record, max_norm, p, api, norm)

@@ -194,6 +194,7 @@ void gsc__retired_names_free(gsc_scaler *scaler);
 gsc__record *gsc__record_find(const gsc_scaler *scaler, const void *key); /* NULL: not known */
 gsc_status gsc__record_get(gsc_scaler *scaler, const void *key, gsc__record **out);
 void gsc__record_set_stage(gsc_scaler *scaler, gsc__record *record, gsc_stage stage);
+void gsc__record_remove(gsc_scaler *scaler, gsc__record *record);
 /* Who makes a call that uses gradients. */
 typedef struct gsc__user {
     const char *api;
@@ -203,6 +204,10 @@ typedef struct gsc__user {
     const gsc_buffer *buffers;      /* if GSC_USED_WITH_BUFFERS */
     size_t count;                   /* of buffers */
 } gsc__user;
+static inline gsc__user gsc__optimizer_user(const gsc_optimizer *optimizer, const char *api)
+{
+    return (gsc__user){.api = api, .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
+}
 /* Prepares the record for such a call; makes it where *record is NULL, not known. */
 gsc_status gsc__record_open(gsc_scaler *scaler, const gsc__user *user, gsc__record **record);
 bool gsc__records_all_ready(const gsc_scaler *scaler);

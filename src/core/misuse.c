@@ -30,28 +30,24 @@ static const char *call_words(const char *api)
     return api;
 }
 
-typedef struct gradient_text {
-    char text[160];
-} gradient_text;
-
-/* Of the call that is running. At most 120 bytes of the name, so that a message has room for what to do. */
-static gradient_text describe_gradient(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t index)
+/* Of the call that is running. */
+static gsc__gradient_text describe_gradient(gsc_scaler *scaler, const gsc_optimizer *optimizer, size_t index)
 {
-    gradient_text out;
     gsc__callback_begin(scaler);
-    const char *name = optimizer->name ? optimizer->name(optimizer->self, index) : NULL;
-    if (name)
-        snprintf(out.text, sizeof out.text, "gradient %zu (\"%.120s\")", index, name);
-    else
-        snprintf(out.text, sizeof out.text, "gradient %zu", index);
+    gsc__gradient_text out =
+        gsc__describe_gradient(index, optimizer->name ? optimizer->name(optimizer->self, index) : NULL);
     gsc__callback_end(scaler);
     return out;
 }
 
+typedef struct record_text {
+    char text[48];
+} record_text;
+
 /* What the caller knows a record by. */
-static gradient_text describe_other(const gsc__record *record)
+static record_text describe_other(const gsc__record *record)
 {
-    gradient_text out;
+    record_text out;
     const char *what = record->use == GSC_USED_WITH_BUFFERS ? "the key" : "the optimizer at";
     if (GSC_WORDS(false, true)) /* an address means nothing there */
         snprintf(out.text, sizeof out.text, "another optimizer");
@@ -246,7 +242,7 @@ static gsc_status refuse_change(gsc_scaler *scaler, const gsc__record *record, s
                         "%s: gradient %zu, which %s has checked, is missing; pass the same arrays in the same order, "
                         "or " GSC_WORDS_DROP_BATCH,
                         api, index, call);
-    gradient_text gradient = describe_gradient(scaler, record->optimizer, index);
+    gsc__gradient_text gradient = describe_gradient(scaler, record->optimizer, index);
     if (what == ADDED)
         return gsc_fail(GSC_ERR_STATE,
                         "%s: %s was absent when %s checked this optimizer's gradients, so it is still scaled; make all "

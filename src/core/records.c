@@ -5,7 +5,7 @@
  * Updates do not visit the records: a record of an earlier iteration is READY, and is set so when it is found again. */
 #include <stdlib.h>
 
-#include "core/entry.h"
+#include "core/internal.h"
 
 enum { LEAST_SLOTS = 8 }; /* a power of two, as every number of slots */
 
@@ -136,22 +136,15 @@ static void empty_slot(gsc__records *records, size_t hole)
     records->slots[hole] = NULL;
 }
 
-gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+void gsc__record_remove(gsc_scaler *scaler, gsc__record *record)
 {
-    const char *api = "gsc_scaler_forget";
-    GSC_TRY(gsc__check_scaler(scaler, api));
-    GSC_TRY(gsc__check_not_null(optimizer, api, "optimizer"));
     gsc__records *records = &scaler->records;
-    gsc__record *record = gsc__record_find(scaler, optimizer);
-    if (!record)
-        return GSC_OK;
     gsc__record_set_stage(scaler, record, GSC_STAGE_READY);
-    empty_slot(records, find_slot(records, optimizer));
+    empty_slot(records, find_slot(records, record->key));
     record_free(scaler, record);
     records->count--;
     if (records->slot_count > LEAST_SLOTS && 8 * records->count < records->slot_count)
         (void)resize(records, records->slot_count / 2); /* without memory for that, it stays as large as it is */
-    return GSC_OK;
 }
 
 void gsc__records_free(gsc_scaler *scaler)

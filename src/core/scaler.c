@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scaler.c: creation and destruction. */
+/* scaler.c: creation and destruction, and the end of an optimizer. */
 #include <stdlib.h>
 
 #include "core/entry.h"
@@ -48,6 +48,15 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
     free(scaler->window.bits);
     gsc__arrays_free(&scaler->arrays);
     free(scaler);
+}
+
+gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer)
+{
+    gsc__record *record;
+    GSC_TRY(gsc__check_known(scaler, optimizer, "gsc_scaler_forget", &record));
+    if (record)
+        gsc__record_remove(scaler, record);
+    return GSC_OK;
 }
 
 gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream)

@@ -250,8 +250,7 @@ gsc_status gsc__step(gsc_scaler *scaler, const gsc__user *user, gsc__record *rec
 gsc_status gsc_scaler_step(gsc_scaler *scaler, const gsc_optimizer *optimizer, const gsc_step_args *args,
                            gsc_step_result *result)
 {
-    const gsc__user user = {
-        .api = "gsc_scaler_step", .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
+    const gsc__user user = gsc__optimizer_user(optimizer, "gsc_scaler_step");
     gsc__record *record;
     GSC_TRY(gsc__check_call(scaler, optimizer, user.api, &record));
     return gsc__step(scaler, &user, record, args, result);

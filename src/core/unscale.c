@@ -149,8 +149,7 @@ gsc_status gsc__unscale(gsc_scaler *scaler, const gsc__user *user, gsc__record *
 
 gsc_status gsc_scaler_unscale(gsc_scaler *scaler, const gsc_optimizer *optimizer)
 {
-    const gsc__user user = {
-        .api = "gsc_scaler_unscale", .key = optimizer, .use = GSC_USED_AS_OPTIMIZER, .optimizer = optimizer};
+    const gsc__user user = gsc__optimizer_user(optimizer, "gsc_scaler_unscale");
     gsc__record *record;
     GSC_TRY(gsc__check_call(scaler, optimizer, user.api, &record));
     return gsc__unscale(scaler, &user, record);

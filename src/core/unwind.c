@@ -2,14 +2,6 @@
 /* unwind.c: what an exception that passes through a public function leaves. */
 #include "core/internal.h"
 
-/* The other ranks wait for what this one has seen. */
-static void refuse(gsc_scaler *scaler, gsc__record *record)
-{
-    if (!scaler->options.comm)
-        return;
-    gsc__ranks_refuse(scaler, record);
-}
-
 static void note_written(gsc_scaler *scaler, gsc__record *record)
 {
     record->partly_written = true;
@@ -35,10 +27,10 @@ static void clean_up(gsc_scaler *scaler, const gsc__progress *interrupted)
     gsc__record *record = interrupted->record;
     switch (interrupted->activity) {
     case GSC_IDLE: break;
-    case GSC_COLLECTING: refuse(scaler, record); break;
+    case GSC_COLLECTING: gsc__ranks_refuse(scaler, record); break; /* the other ranks wait for what this one has seen */
     case GSC_UNSCALING:
         note_written(scaler, record);
-        refuse(scaler, record);
+        gsc__ranks_refuse(scaler, record);
         break;
     case GSC_REPORTING: gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED); break;
     case GSC_MEASURING:

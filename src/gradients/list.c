@@ -175,27 +175,20 @@ gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source 
     return GSC_OK;
 }
 
-/* Copies at most 120 bytes of the name, so that a message has room for two. */
-static void describe(const gsc__list *list, size_t view, const gsc__list_source *source, char *text, size_t size)
+static gsc__gradient_text describe(const gsc__list *list, size_t view, const gsc__list_source *source)
 {
     size_t index = list->views[view].index;
-    const char *name = source && source->name ? source->name(source->self, index) : NULL;
-    if (name)
-        snprintf(text, size, "gradient %zu (\"%.120s\")", index, name);
-    else
-        snprintf(text, size, "gradient %zu", index);
+    return gsc__describe_gradient(index, source && source->name ? source->name(source->self, index) : NULL);
 }
 
 __attribute__((cold, noinline)) static gsc_status refuse_pair(const gsc__list *list, const size_t pair[2],
                                                               gsc__overlap overlap, const gsc__list_source *source,
                                                               const gsc__list_rules *rules)
 {
-    char first[160], second[160];
     bool swapped = list->views[pair[0]].index > list->views[pair[1]].index;
-    describe(list, pair[swapped], source, first, sizeof first);
-    describe(list, pair[!swapped], source, second, sizeof second);
+    gsc__gradient_text first = describe(list, pair[swapped], source), second = describe(list, pair[!swapped], source);
     return gsc_fail(GSC_ERR_VALUE, "%s: %s and %s %s; pass each element once, or the same view twice", rules->api,
-                    first, second,
+                    first.text, second.text,
                     overlap == GSC_OVERLAPPING ? "share memory, which would be written twice"
                                                : "are interleaved too irregularly to tell whether they share memory");
 }

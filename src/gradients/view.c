@@ -18,6 +18,16 @@
 
 enum { SUBJECT_SIZE = 256 };
 
+gsc__gradient_text gsc__describe_gradient(size_t index, const char *name)
+{
+    gsc__gradient_text out;
+    if (name)
+        snprintf(out.text, sizeof out.text, "gradient %zu (\"%.120s\")", index, name);
+    else
+        snprintf(out.text, sizeof out.text, "gradient %zu", index);
+    return out;
+}
+
 const char *gsc__message_subject_text(const gsc__message_subject *subject, char *text, size_t size)
 {
     int used = snprintf(text, size, "%s: %s", subject->api, subject->what);

@@ -23,6 +23,12 @@ typedef struct gsc__message_subject {
 /* Writes the subject in words into text, cut to size; returns text. */
 const char *gsc__message_subject_text(const gsc__message_subject *subject, char *text, size_t size);
 
+/* `gradient 3` or `gradient 3 ("name")`, with at most 120 bytes of the name: a message has room for two. */
+typedef struct gsc__gradient_text {
+    char text[160];
+} gsc__gradient_text;
+gsc__gradient_text gsc__describe_gradient(size_t index, const char *name /* may be NULL */);
+
 typedef struct gsc__view_rules {
     bool writes; /* elements will be written: refuse strides that reach one twice */
     bool allow_fp16;

@@ -137,6 +137,21 @@ static void *copy_rows(const void *rows, size_t count, size_t width, size_t elem
     return copy;
 }
 
+/* A data set with a copy of the features, nothing to learn yet. NULL: no memory. */
+static gsc_dataset *copy_features(const float *x, size_t count, int64_t features)
+{
+    gsc_dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return NULL;
+    dataset->count = count;
+    dataset->features = (size_t)features;
+    dataset->x = copy_rows(x, count, dataset->features, sizeof *x);
+    if (dataset->x)
+        return dataset;
+    free(dataset);
+    return NULL;
+}
+
 gsc_status gsc_dataset_regression(const float *x, const float *y, size_t count, int64_t features, int64_t targets,
                                   gsc_dataset **out)
 {
@@ -146,14 +161,11 @@ gsc_status gsc_dataset_regression(const float *x, const float *y, size_t count, 
     if (count < 1 || features < 1 || targets < 1)
         return gsc_fail(GSC_ERR_VALUE, "%s: count is %zu, features %lld, targets %lld; each must be at least 1",
                         function, count, (long long)features, (long long)targets);
-    gsc_dataset *dataset = calloc(1, sizeof *dataset);
+    gsc_dataset *dataset = copy_features(x, count, features);
     if (!dataset)
         return out_of_memory(function);
-    dataset->count = count;
-    dataset->features = (size_t)features;
     dataset->targets = (size_t)targets;
-    dataset->x = copy_rows(x, count, dataset->features, sizeof *x);
-    dataset->y = dataset->x ? copy_rows(y, count, dataset->targets, sizeof *y) : NULL;
+    dataset->y = copy_rows(y, count, dataset->targets, sizeof *y);
     if (!dataset->y) {
         gsc_dataset_free(dataset);
         return out_of_memory(function);
@@ -180,14 +192,11 @@ gsc_status gsc_dataset_classification(const float *x, const int64_t *labels, siz
     if (count < 1 || features < 1 || classes < 1)
         return gsc_fail(GSC_ERR_VALUE, "%s: count is %zu, features %lld, classes %lld; each must be at least 1",
                         function, count, (long long)features, (long long)classes);
-    gsc_dataset *dataset = calloc(1, sizeof *dataset);
+    gsc_dataset *dataset = copy_features(x, count, features);
     if (!dataset)
         return out_of_memory(function);
-    dataset->count = count;
-    dataset->features = (size_t)features;
     dataset->classes = classes;
-    dataset->x = copy_rows(x, count, dataset->features, sizeof *x);
-    dataset->labels = dataset->x ? copy_rows(labels, count, 1, sizeof *labels) : NULL;
+    dataset->labels = copy_rows(labels, count, 1, sizeof *labels);
     gsc_status status =
         dataset->labels ? check_class_ids(dataset->labels, count, classes, function) : out_of_memory(function);
     if (status == GSC_OK)
