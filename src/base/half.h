@@ -8,29 +8,31 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t gsc__float_bits(float value)
+#include "base/device_code.h"
+
+GSC_INLINE uint32_t gsc__float_bits(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float gsc__bits_float(uint32_t bits)
+GSC_INLINE float gsc__bits_float(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline uint32_t gsc__select(int condition, uint32_t yes, uint32_t no)
+GSC_INLINE uint32_t gsc__select(int condition, uint32_t yes, uint32_t no)
 {
     uint32_t mask = 0u - (uint32_t)condition;
     return (yes & mask) | (no & ~mask);
 }
 
-static inline float gsc__bf16_to_f32(uint16_t half) { return gsc__bits_float((uint32_t)half << 16); }
+GSC_INLINE float gsc__bf16_to_f32(uint16_t half) { return gsc__bits_float((uint32_t)half << 16); }
 
-static inline uint16_t gsc__f32_to_bf16(float value)
+GSC_INLINE uint16_t gsc__f32_to_bf16(float value)
 {
     uint32_t bits = gsc__float_bits(value);
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -38,7 +40,7 @@ static inline uint16_t gsc__f32_to_bf16(float value)
     return (uint16_t)gsc__select((bits & 0x7fffffffu) > 0x7f800000u, quiet_nan, rounded);
 }
 
-static inline float gsc__f16_to_f32(uint16_t half)
+GSC_INLINE float gsc__f16_to_f32(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t magnitude = half & 0x7fffu;
@@ -50,7 +52,7 @@ static inline float gsc__f16_to_f32(uint16_t half)
     return gsc__bits_float(sign | gsc__select(magnitude >= 0x7c00u, special, bits));
 }
 
-static inline uint16_t gsc__f32_to_f16(float value)
+GSC_INLINE uint16_t gsc__f32_to_f16(float value)
 {
     uint32_t bits = gsc__float_bits(value);
     uint32_t sign = (bits >> 16) & 0x8000u;

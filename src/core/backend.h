@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.h: what a device module does for a scaler: all that the core knows about devices.
+ *
+ * The scale, its schedule and every verdict lie on the scaler's device. A call of the scaler checks its arguments and
+ * keeps the stages on the host, as ever, then has the module enqueue the arithmetic on the stream of the device. Only
+ * `settle` waits. So the core's own numbers may lag; they are what the last `settle` or `peek` has brought.
+ *
+ * A module is a library of its own. It may include the public headers, base's inline headers and this one; it calls
+ * the public functions of libgradscaler (gsc_fail) and nothing else. Each function below returns GSC_OK, or
+ * GSC_ERR_DEVICE with a message that ends in the driver's text, or GSC_ERR_MEMORY. Only create, record_create and the
+ * first scan of a longer list than before allocate; only settle, and what says so, waits for the device. */
+#ifndef GSC_CORE_BACKEND_H
+#define GSC_CORE_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype_kind.h"
+#include "core/schedule.h"
+#include "gradscaler/scaler.h"
+
+enum {
+    GSC_BACKEND_VERSION = 1, /* of this header: a module of another version is refused */
+    GSC_DEVICE_LOG = 256     /* happenings that a snapshot can hold */
+};
+
+/* A dimension of a tensor whose elements are not neighbours in row-major order. */
+typedef struct gsc__device_dim {
+    int64_t shape;     /* > 1 */
+    int64_t stride;    /* in elements, >= 0 (0 only where nothing is written), the smallest first */
+    int64_t row_major; /* what one step along it adds to the row-major index; may be negative */
+} gsc__device_dim;
+
+/* A checked tensor on a device. */
+typedef struct gsc__device_tensor {
+    void *start;                 /* lowest address of an element, aligned for it */
+    uint64_t count;              /* elements, > 0 */
+    int64_t row_major_start;     /* the row-major index of the element at start: 0 unless a stride is negative */
+    const gsc__device_dim *dims; /* ndim of them, borrowed for the call */
+    int32_t ndim;                /* 0: element i of the row-major order is start[i] */
+    int32_t device_id;
+    uint32_t index; /* the gradient's, for the report */
+    gsc__kind kind; /* GSC_F32, GSC_F64, GSC_BF16 or GSC_F16 */
+} gsc__device_tensor;
+
+typedef struct gsc__device gsc__device;               /* the module's part of a scaler */
+typedef struct gsc__device_record gsc__device_record; /* and of an optimizer */
+
+typedef struct gsc__device_options {
+    DLDevice device;
+    bool enabled;           /* else the scale is 1 and only scale, norm and multiply are called */
+    gsc__schedule schedule; /* where it begins */
+    gsc__schedule_rules rules;
+    int32_t skip_window, most_overflows; /* as options.skip_window; 0: none */
+    int64_t max_consecutive_skips;
+    bool has_comm;
+} gsc__device_options;
+
+/* One check of an optimizer's gradients. */
+typedef struct gsc__device_scan {
+    const gsc__device_tensor *tensors; /* those on devices; those on the CPU are in host_* */
+    size_t count;
+    bool same_tensors;   /* the same as in the record's scan before this one */
+    size_t grad_count;   /* indices are below this */
+    bool unscales;       /* in place; else the gradients are only read */
+    double p;            /* 1, 2, infinity or another p > 0: add up this norm of the products, too; 0: none */
+    bool host_found_inf; /* what the core has seen of gradients on the CPU, or was told by gsc_scaler_record */
+    double host_max_abs;
+    bool checked; /* this rank has gradients, on devices or the CPU */
+    bool failed;  /* this rank refused its gradients (count is 0) and only takes part in the agreement */
+} gsc__device_scan;
+
+/* What the module knows of one optimizer after `settle`. */
+typedef struct gsc__device_verdict {
+    bool found_inf, checked;     /* on any rank, in the last check */
+    bool found_inf_here;         /* on this rank */
+    bool overflowed;             /* in any check since the last update */
+    bool comm_failed;            /* the ranks cannot go on with its gradients; `halt` says why */
+    double max_abs, scale, norm; /* as gsc_step_result: of the last check, the scale then, the last norm */
+    gsc_outcome outcome;         /* of the last `finish` */
+    uint64_t checks;             /* so far; the one with the report below: */
+    uint64_t reported_check;
+    size_t report_count; /* gradients that were not finite in it */
+} gsc__device_verdict;
+
+typedef enum gsc__halt {
+    GSC_HALT_NONE,
+    GSC_HALT_REFUSED_ELSEWHERE,
+    GSC_HALT_SCALES_DIFFER,
+    GSC_HALT_DIVERGED
+} gsc__halt;
+
+/* An event, as the device has noted it. */
+typedef struct gsc__device_happening {
+    gsc_event_kind kind;
+    int64_t update;
+    double scale_before, scale;
+    uint64_t record; /* OVERFLOW: the record's number; else 0 */
+} gsc__device_happening;
+
+/* The scaler's numbers as the device had them after some update, the last one where it comes from settle. */
+typedef struct gsc__device_snapshot {
+    gsc__schedule schedule;
+    gsc_scaler_stats stats;
+    gsc__halt halt;                    /* the first that is not acknowledged: until then the device skips every step */
+    float least_scale, greatest_scale; /* GSC_HALT_SCALES_DIFFER: over all ranks */
+    bool halted_in_window;             /* GSC_HALT_DIVERGED: by skip_window, else by max_consecutive_skips */
+    int32_t window_overflows, window_filled;
+    uint64_t repeats;                 /* of the last update that overflowed: as gsc_overflow.repeats, the greatest */
+    uint64_t happenings;              /* events so far; the log has the last GSC_DEVICE_LOG of them, event i in
+                                         log[i % GSC_DEVICE_LOG] */
+    const gsc__device_happening *log; /* valid until the next call */
+} gsc__device_snapshot;
+
+struct gsc_backend {
+    uint32_t version; /* GSC_BACKEND_VERSION */
+    const char *name; /* for messages: "CUDA" */
+
+    /* Whether tensors on this device can be used: GSC_ERR_DEVICE with the reason. `api` begins the message. */
+    gsc_status (*check_device)(DLDevice device, const char *api);
+
+    gsc_status (*create)(const gsc__device_options *options, gsc__device **out);
+    void (*destroy)(gsc__device *device); /* waits for the work enqueued */
+    /* What is enqueued from now on waits for what was enqueued before on the stream until now. */
+    gsc_status (*set_stream)(gsc__device *device, DLDevice on, void *stream);
+    void *(*stream)(const gsc__device *device); /* of the scaler's own device */
+
+    /* numbers.md: out = in * scale, or a copy where disabled; the tensors of a pair have the same shape, are on one
+     * device and equal in kind, or out is float32 or float64 and wider. dims of `in` and `out` are in the same order:
+     * the row-major one, innermost first (so strides may be negative and unsorted, and start is the first element). */
+    gsc_status (*scale)(gsc__device *device, const gsc__device_tensor *in, const gsc__device_tensor *out, size_t n);
+    /* float32[] that holds the scale on that device. */
+    gsc_status (*scale_view)(gsc__device *device, DLDevice on, DLTensor *out);
+
+    gsc_status (*record_create)(gsc__device *device, uint64_t number, gsc__device_record **out);
+    void (*record_destroy)(gsc__device_record *record); /* after an overflow that it noted, `update` still knows it */
+
+    /* Enqueues a check: reads (and unscales) the gradients and notes for each what is not finite. */
+    gsc_status (*scan)(gsc__device_record *record, const gsc__device_scan *scan);
+    /* With comm, between scan and decide: enqueues the packing of {found_inf, checked, failed, scale, -scale}; *values
+     * is then float32[5] on the scaler's device for allreduce_max. */
+    gsc_status (*agreement)(gsc__device_record *record, DLTensor *values);
+    /* Enqueues the verdict of the last scan: from this rank's, or with comm from the values, which are reduced by now.
+     * collective_failed: allreduce_max failed, so all that is left is to skip. */
+    gsc_status (*decide)(gsc__device_record *record, bool collective_failed);
+
+    /* Norms of the gradients last scanned. A scan with p has the sums already where p is 1, 2 or infinite (and where
+     * it did not unscale: r is its 1/scale; else 1). The steps between are for shards: *values is float32[1] for
+     * allreduce_max (the exponent; p other than 1, 2 and infinity), then float64[3] for allreduce_sum, or float64[1]
+     * (p infinite) for allreduce_max64. */
+    gsc_status (*norm_exponent)(gsc__device_record *record, double p, DLTensor *values);
+    gsc_status (*norm_sums)(gsc__device_record *record, double p, DLTensor *values);
+    /* Enqueues norm and coefficient as numbers.md has them; in_place: and multiplies the gradients by it if it is < 1
+     * and no overflow was found; else it becomes a part of the multiplier of `scaling`. */
+    gsc_status (*clip)(gsc__device_record *record, double p, double max_norm, bool in_place);
+
+    /* What a scale-aware step gets: multiplier NaN, multiplier_dev = 1/scale (1 after a scan that unscaled) * the clip
+     * coefficient in float32, found_inf_dev, the stream. Filled in after decide and clip; lives as long as the record.
+     */
+    gsc_status (*scaling)(gsc__device_record *record, gsc_grad_scaling *out);
+    /* Enqueues the counting of a step. PENDING: as found_inf says, SKIPPED_OVERFLOW or STEPPED. */
+    gsc_status (*finish)(gsc__device_record *record, gsc_outcome outcome);
+
+    /* Enqueues the end of an iteration (schedule.h), then a new snapshot for peek. counts: false after a refusal or a
+     * failed collective on the host's side, when nothing counts. */
+    gsc_status (*update)(gsc__device *device, bool counts);
+    /* Enqueues another state: after gsc_scaler_update_to (updates + 1, the window empty), load_state_dict, a setter. */
+    gsc_status (*load)(gsc__device *device, const gsc__schedule *schedule, const gsc__schedule_rules *rules,
+                       bool empties_window, bool counts_as_update);
+    /* The halt of the last snapshot has been reported: the device goes on. */
+    gsc_status (*acknowledge)(gsc__device *device);
+
+    /* Waits for all work enqueued so far; a failure of the device is returned here at the latest. */
+    gsc_status (*settle)(gsc__device *device, gsc__device_snapshot *out);
+    /* The latest snapshot that has reached the host; does not wait. Returns false if it is the one returned before. */
+    bool (*peek)(gsc__device *device, gsc__device_snapshot *out);
+    /* After settle. out, entries: of the last settle. */
+    void (*verdict)(const gsc__device_record *record, gsc__device_verdict *out);
+    /* Waits. Fills in entries (by index; names NULL) of the last overflow's report, `capacity` at most. */
+    gsc_status (*report)(gsc__device_record *record, gsc_overflow *entries, size_t capacity);
+    /* Waits. The value of a tensor of one element. */
+    gsc_status (*read_element)(gsc__device *device, const gsc__device_tensor *tensor, double *value);
+};
+
+#endif
