@@ -210,7 +210,7 @@ static bool is_same(const comparison *c, const DLTensor *tensor)
     return extent->kind == view.kind && extent->end - extent->start == view.count * gsc__kind_size(view.kind);
 }
 
-typedef enum change { UNCHANGED, ADDED, MOVED, REMOVED, FAILED } change;
+typedef enum change { UNCHANGED, ADDED, MOVED, REMOVED } change;
 
 /* Whether the check saw a gradient with this index. The indices that are asked for ascend. */
 static bool was_present(comparison *c, size_t index)
@@ -233,9 +233,6 @@ static change compare(comparison *c, const DLTensor *tensor, size_t index)
 static gsc_status refuse_change(gsc_scaler *scaler, const gsc__record *record, size_t index, change what,
                                 const char *api)
 {
-    if (what == FAILED)
-        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's grad failed for gradient %zu: %s", api, index,
-                        gsc_last_error());
     const char *call = call_words(record->claimed_by);
     if (what == REMOVED)
         return gsc_fail(GSC_ERR_STATE,
@@ -265,19 +262,25 @@ static gsc_status walk(gsc_scaler *scaler, const gsc__record *record, size_t n, 
 {
     const gsc_optimizer *optimizer = record->optimizer;
     const bool all = c->refuses_moved || c->compares_size;
+    const gsc__list_source source = {.self = optimizer->self, .name = optimizer->name};
+    uint64_t messages = gsc__message_count();
     change found = UNCHANGED;
+    gsc_status failure = GSC_OK;
     gsc__callback_begin(scaler);
     size_t index = 0;
     for (; index < n && found == UNCHANGED; index++) {
         if (!all && was_present(c, index))
             continue;
         const DLTensor *tensor = optimizer->grad(optimizer->self, index);
-        if (tensor && tensor == GSC_GRAD_FAILED)
-            found = FAILED;
-        else
-            found = compare(c, tensor, index);
+        if (tensor && tensor == GSC_GRAD_FAILED) {
+            failure = gsc__list_tensor_failed(&source, index, api, gsc__message_count() != messages);
+            break;
+        }
+        found = compare(c, tensor, index);
     }
     gsc__callback_end(scaler);
+    if (failure != GSC_OK)
+        return failure;
     if (found != UNCHANGED)
         return refuse_change(scaler, record, index - 1, found, api);
     (void)was_present(c, n); /* passes the extents before n */

@@ -145,8 +145,7 @@ gsc_status gsc__list_add(gsc__list *list, const DLTensor *tensor, size_t index, 
     return add(list, tensor, index, rules);
 }
 
-/* The message ends in the source's own. */
-static gsc_status tensor_failed(const gsc__list_source *source, size_t index, const char *api, bool has_message)
+gsc_status gsc__list_tensor_failed(const gsc__list_source *source, size_t index, const char *api, bool has_message)
 {
     char reason[GSC_MESSAGE_SIZE], text[GSC_MESSAGE_SIZE];
     snprintf(reason, sizeof reason, "%s", has_message ? gsc_last_error() : "it left no message (gsc_fail)");
@@ -165,7 +164,7 @@ gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source 
     for (size_t i = 0; i < n; i++) {
         const DLTensor *tensor = source->tensor(source->self, i);
         if (tensor && tensor == source->failed)
-            return tensor_failed(source, i, rules->api, gsc__message_count() != messages);
+            return gsc__list_tensor_failed(source, i, rules->api, gsc__message_count() != messages);
         if (add(list, tensor, i, rules) == GSC_OK)
             continue;
         /* Fails again, now with the name in the message. */

@@ -71,6 +71,8 @@ typedef struct gsc__list_source {
     const char *(*name)(void *self, size_t index); /* may be NULL */
     const DLTensor *failed; /* what tensor() returns when it fails, with a message; NULL: it does not fail */
 } gsc__list_source;
+/* Returns GSC_ERR_OPTIMIZER for a tensor() that failed; the message ends in its own, or says that there is none. */
+gsc_status gsc__list_tensor_failed(const gsc__list_source *source, size_t index, const char *api, bool has_message);
 gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules);
 
 /* Drops identical views; refuses (GSC_ERR_VALUE) two others that share elements, where rules->writes. source may be

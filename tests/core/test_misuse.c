@@ -41,6 +41,30 @@ static void assert_data(const pair *p, int first, int count, float value)
         assert_true(p->data[i] == value);
 }
 
+static DLTensor *grad_without_the_second(void *self, size_t index)
+{
+    return index == 1 ? GSC_GRAD_FAILED : fake_grad(self, index);
+}
+
+/* At the step, too, a gradient that cannot be had is named, and an older message is not taken for its reason. */
+/* trial T11 */
+static void test_gradient_that_cannot_be_had_at_the_step(void **state)
+{
+    (void)state;
+    pair p;
+    pair_start(&p, true);
+    add(&p.a, p.data, 2, "first");
+    add(&p.a, p.data + 2, 2, "second");
+    assert_ok(gsc_scaler_unscale(p.scaler, &p.a.base));
+    p.a.base.grad = grad_without_the_second;
+    gsc_fail(GSC_ERR_IO, "an older message");
+    assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_step(p.scaler, &p.a.base, NULL, NULL),
+                 "gsc_scaler_step: gradient 1 (\"second\"): the optimizer's grad failed: it left no message");
+    p.a.base.grad = fake_grad;
+    assert_ok(gsc_scaler_step(p.scaler, &p.a.base, NULL, NULL));
+    gsc_scaler_destroy(p.scaler);
+}
+
 /* trial T1, rule 18.1 */
 static void test_memory_of_an_unscaled_optimizer(void **state)
 {
@@ -500,6 +524,7 @@ static void test_a_bad_tensor_at_the_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradient_that_cannot_be_had_at_the_step),
         cmocka_unit_test(test_memory_of_an_unscaled_optimizer),
         cmocka_unit_test(test_one_array_by_two_names),
         cmocka_unit_test(test_memory_of_a_key),
