@@ -196,7 +196,7 @@ def test_bfloat16_of_ml_dtypes():
 
 
 def test_other_types_of_ml_dtypes():
-    with pytest.raises(ValueError, match="gradient 0 .* has dtype float8_e5m2; allowed are float32"):
+    with pytest.raises(ValueError, match="gradient 0 .*has dtype float8_e5m2; allowed are float32"):
         check(four(pytest.importorskip("ml_dtypes").float8_e5m2))
 
 
