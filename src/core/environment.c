@@ -45,7 +45,7 @@ void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gs
     if (!scaler->options.observer)
         return;
     gsc_event event = {.kind = kind,
-                       .scale = (double)scaler->scale,
+                       .scale = (double)scaler->schedule.scale,
                        .update = update,
                        .optimizer = record ? record->key : NULL,
                        .scaler = scaler,

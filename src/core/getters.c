@@ -13,7 +13,7 @@ static bool is_null(const gsc_scaler *scaler, const char *api)
 
 double gsc_scaler_get_scale(const gsc_scaler *scaler)
 {
-    return is_null(scaler, "gsc_scaler_get_scale") ? (double)NAN : (double)scaler->scale;
+    return is_null(scaler, "gsc_scaler_get_scale") ? (double)NAN : (double)scaler->schedule.scale;
 }
 
 double gsc_scaler_get_growth_factor(const gsc_scaler *scaler)
@@ -58,8 +58,10 @@ void gsc_scaler_get_stats(const gsc_scaler *scaler, gsc_scaler_stats *out)
     if (gsc__check_not_null(out, api, "out") != GSC_OK)
         return;
     *out = (gsc_scaler_stats){0};
-    if (!is_null(scaler, api))
-        *out = scaler->stats;
+    if (is_null(scaler, api))
+        return;
+    *out = scaler->stats;
+    out->consecutive_skips = scaler->schedule.consecutive_skips;
 }
 
 size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_overflow *out,

@@ -14,6 +14,7 @@
 #include "core/arrays.h"
 #include "core/claims.h"
 #include "core/extents.h"
+#include "core/schedule.h"
 #include "gradients/list.h"
 #include "gradients/norm.h"
 #include "gradients/sweep.h"
@@ -90,14 +91,6 @@ typedef struct gsc__pending {
     bool comm_failed; /* a collective failed, a rank refused a gradient, or the ranks' scales differ: nothing counts */
 } gsc__pending;
 
-/* The last options.skip_window updates that checked a gradient: a ring of one bit each, 1 for an overflow. */
-typedef struct gsc__skip_window {
-    int32_t filled, next; /* updates in the ring, and the place of the next one */
-    int32_t overflows;    /* among them */
-    int32_t most;         /* as many overflows in a full ring are allowed: the greatest share <= max_skip_share */
-    uint64_t *bits;       /* NULL: skip_window is 0 */
-} gsc__skip_window;
-
 /* What the running call does, for the exception that may interrupt it. */
 typedef enum gsc__activity {
     GSC_IDLE,       /* nothing that needs more than a callback's failure does */
@@ -119,13 +112,13 @@ typedef struct gsc__progress {
 struct gsc_scaler {
     gsc_scaler_options options; /* limits and init_scale are rounded to float32; setters write here; .comm is &comm */
     gsc_comm comm;
-    float scale; /* 1 while disabled; gsc_scaler_scale_view points here */
-    int64_t growth_tracker;
-    int32_t hysteresis_tracker;
-    gsc_scaler_stats stats; /* consecutive_skips is part of the state dict */
+    gsc__schedule schedule; /* .scale: 1 while disabled; gsc_scaler_scale_view points there */
+    gsc_scaler_stats stats; /* but for consecutive_skips, which is in the schedule */
     gsc__pending pending;
     gsc__skip_window window;
-    char overflow_text[384];          /* describes this iteration's overflows */
+    uint64_t *window_words;  /* NULL: skip_window is 0 */
+    int32_t window_most;     /* as many overflows in a full window are allowed: the greatest share <= max_skip_share */
+    char overflow_text[384]; /* describes this iteration's overflows */
     char last_overflow_text[384];     /* those of the last update that had some, for GSC_ERR_DIVERGED */
     uint64_t last_repeats;            /* pending.repeats then */
     struct gsc__names *retired_names; /* no report needs them, but callers may hold some until the next overflow */
@@ -170,12 +163,8 @@ gsc_status gsc__check_growth_interval(int64_t interval, const char *api);
 /* Rounds *scale to float32 and demands low <= *scale <= high. `what` is the beginning of the message. */
 gsc_status gsc__round_scale(double *scale, double low, double high, const char *what);
 
-/* window.c: which of the last updates overflowed. The caller has entered the environment for the first. */
-gsc_status gsc__window_create(gsc_scaler *scaler); /* as the options say; GSC_ERR_MEMORY */
-void gsc__window_empty(gsc__skip_window *window);
-void gsc__window_add(gsc_scaler *scaler, bool overflow);
-/* Whether the ring is full and the share of overflows in it exceeds max_skip_share. */
-bool gsc__window_exceeded(const gsc_scaler *scaler);
+/* window.c: as the options say. The caller has entered the environment. GSC_ERR_MEMORY */
+gsc_status gsc__window_create(gsc_scaler *scaler);
 
 /* report.c: which gradients overflowed. */
 typedef enum gsc__overflow_source {

@@ -39,8 +39,8 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
     float values[COUNT] = {[FOUND_INF] = agreement->found_inf ? 1.0f : 0.0f,
                            [CHECKED] = agreement->checked ? 1.0f : 0.0f,
                            [FAILED] = agreement->failed ? 1.0f : 0.0f,
-                           [SCALE] = scaler->scale,
-                           [MINUS_SCALE] = -scaler->scale};
+                           [SCALE] = scaler->schedule.scale,
+                           [MINUS_SCALE] = -scaler->schedule.scale};
     int failure = reduce(scaler, scaler->comm.allreduce_max, GSC_FLOAT32, values, COUNT);
     if (agreement->failed) {
         agreement->failure = GSC_COMM_REFUSED_HERE;
@@ -65,7 +65,7 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
             GSC_ERR_COMM,
             "the ranks' scales differ: here %.9g, over all ranks from %.9g to %.9g; call " GSC_WORDS_UPDATE_TO
             " with one value on every rank",
-            (double)scaler->scale, -(double)values[MINUS_SCALE], (double)values[SCALE]);
+            (double)scaler->schedule.scale, -(double)values[MINUS_SCALE], (double)values[SCALE]);
     }
     agreement->found_inf = values[FOUND_INF] > 0.0f;
     agreement->checked = values[CHECKED] > 0.0f;

@@ -20,7 +20,7 @@ gsc_status gsc_scaler_scale(const gsc_scaler *scaler, const DLTensor *in, DLTens
 {
     GSC_TRY(gsc__check_not_null(scaler, "gsc_scaler_scale", "scaler"));
     GSC_FPENV_SCOPE;
-    return scale_one(in, out, (double)scaler->scale);
+    return scale_one(in, out, (double)scaler->schedule.scale);
 }
 
 gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n)
@@ -33,7 +33,7 @@ gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, 
     GSC_TRY(gsc__check_not_null(out, api, "out"));
     GSC_FPENV_SCOPE;
     const gsc__scale_list list = {
-        .api = api, .what = "in", .in = in, .out = out, .n = n, .factor = (double)scaler->scale};
+        .api = api, .what = "in", .in = in, .out = out, .n = n, .factor = (double)scaler->schedule.scale};
     return gsc__scale_list_apply(&list, NULL);
 }
 
@@ -43,6 +43,6 @@ gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *
     GSC_TRY(gsc__check_scaler(scaler, api));
     GSC_TRY(gsc__check_not_null(out, api, "out"));
     GSC_TRY(gsc__check_device(device, api));
-    *out = (DLTensor){.data = &scaler->scale, .device = device, .dtype = GSC_FLOAT32};
+    *out = (DLTensor){.data = &scaler->schedule.scale, .device = device, .dtype = GSC_FLOAT32};
     return GSC_OK;
 }

@@ -17,8 +17,8 @@ static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
         scaler->comm = *checked.comm;
         scaler->options.comm = &scaler->comm;
     }
-    scaler->scale = checked.enabled ? (float)checked.init_scale : 1.0f;
-    scaler->hysteresis_tracker = checked.hysteresis;
+    scaler->schedule.scale = checked.enabled ? (float)checked.init_scale : 1.0f;
+    scaler->schedule.hysteresis_tracker = checked.hysteresis;
     gsc_status status = gsc__window_create(scaler);
     if (status != GSC_OK) {
         free(scaler);
@@ -45,7 +45,7 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
     }
     gsc__records_free(scaler);
     gsc__list_free(&scaler->list);
-    free(scaler->window.bits);
+    free(scaler->window_words);
     gsc__arrays_free(&scaler->arrays);
     free(scaler);
 }

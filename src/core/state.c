@@ -15,16 +15,16 @@ gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out
     if (!scaler->options.enabled)
         return GSC_OK;
     const gsc_scaler_options *options = &scaler->options;
-    out->scale = (double)scaler->scale;
+    out->scale = (double)scaler->schedule.scale;
     out->growth_factor = options->growth_factor;
     out->backoff_factor = options->backoff_factor;
     out->growth_interval = options->growth_interval;
-    out->growth_tracker = scaler->growth_tracker;
+    out->growth_tracker = scaler->schedule.growth_tracker;
     out->min_scale = options->min_scale;
     out->max_scale = options->max_scale;
     out->hysteresis = options->hysteresis;
-    out->hysteresis_tracker = scaler->hysteresis_tracker;
-    out->consecutive_skips = scaler->stats.consecutive_skips;
+    out->hysteresis_tracker = scaler->schedule.hysteresis_tracker;
+    out->consecutive_skips = scaler->schedule.consecutive_skips;
     return GSC_OK;
 }
 
@@ -59,7 +59,7 @@ static gsc_status check_hysteresis(const gsc_scaler *scaler, gsc_scaler_state *s
 {
     if (state->hysteresis == 0 && state->hysteresis_tracker == 0) {
         state->hysteresis = scaler->options.hysteresis;
-        state->hysteresis_tracker = scaler->hysteresis_tracker;
+        state->hysteresis_tracker = scaler->schedule.hysteresis_tracker;
     }
     if (state->hysteresis < 1)
         return gsc_fail(GSC_ERR_VALUE,
@@ -88,17 +88,17 @@ static gsc_status check_state(const gsc_scaler *scaler, gsc_scaler_state *state)
 
 static void apply_state(gsc_scaler *scaler, const gsc_scaler_state *state)
 {
-    scaler->scale = (float)state->scale;
+    scaler->schedule.scale = (float)state->scale;
     scaler->options.growth_factor = state->growth_factor;
     scaler->options.backoff_factor = state->backoff_factor;
     scaler->options.growth_interval = state->growth_interval;
     scaler->options.min_scale = state->min_scale;
     scaler->options.max_scale = state->max_scale;
     scaler->options.hysteresis = state->hysteresis;
-    scaler->growth_tracker = state->growth_tracker;
-    scaler->hysteresis_tracker = state->hysteresis_tracker;
-    scaler->stats.consecutive_skips = state->consecutive_skips;
-    gsc__window_empty(&scaler->window);
+    scaler->schedule.growth_tracker = state->growth_tracker;
+    scaler->schedule.hysteresis_tracker = state->hysteresis_tracker;
+    scaler->schedule.consecutive_skips = state->consecutive_skips;
+    gsc__skip_window_empty(&scaler->window);
     gsc__records_reset(scaler);
 }
 

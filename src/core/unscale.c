@@ -5,7 +5,7 @@
 
 double gsc__inverse_scale(const gsc_scaler *scaler)
 {
-    return gsc__fpenv_pin(1.0 / gsc__fpenv_pin((double)scaler->scale));
+    return gsc__fpenv_pin(1.0 / gsc__fpenv_pin((double)scaler->schedule.scale));
 }
 
 gsc_status gsc__refuse_comm(const gsc__record *record, const char *api)
@@ -71,7 +71,7 @@ static void note_check(const gsc_scaler *scaler, gsc__record *record, bool has_g
 {
     record->has_grads = has_grads;
     record->max_abs = max_abs;
-    record->scale = (double)scaler->scale;
+    record->scale = (double)scaler->schedule.scale;
 }
 
 /* For step and for the next update. */

@@ -1,81 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* update.c: the end of an iteration: the scale's schedule. New scales are scale * factor in double, rounded once. */
+/* update.c: the end of an iteration: the scale's schedule, what the observer hears of it, and divergence. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/entry.h"
 
-/* What an update did. The observer is called later, when the scaler is in its new state. */
-typedef struct scale_change {
-    bool backed_off, grew, at_min_scale;
-    double scale_before;
-} scale_change;
-
-static float scaled_by(float scale, double factor) { return (float)((double)scale * factor); }
-
-static void back_off(gsc_scaler *scaler, scale_change *change)
+static gsc__schedule_rules rules_of(const gsc_scaler *scaler)
 {
-    float least = (float)scaler->options.min_scale;
-    float reduced = scaled_by(scaler->scale, scaler->options.backoff_factor);
-    if (reduced < least)
-        reduced = least;
-    change->backed_off = reduced != scaler->scale;
-    change->at_min_scale = reduced == least && scaler->options.min_scale < scaler->options.init_scale;
-    scaler->scale = reduced;
-    scaler->stats.backoffs += change->backed_off;
+    const gsc_scaler_options *options = &scaler->options;
+    return (gsc__schedule_rules){.growth_factor = options->growth_factor,
+                                 .backoff_factor = options->backoff_factor,
+                                 .growth_interval = options->growth_interval,
+                                 .init_scale = (float)options->init_scale,
+                                 .min_scale = (float)options->min_scale,
+                                 .max_scale = (float)options->max_scale,
+                                 .hysteresis = options->hysteresis,
+                                 .hysteresis_until_growth = options->hysteresis_until_growth};
 }
 
-/* A product beyond float32 is infinite, so also above max_scale. */
-static void grow(gsc_scaler *scaler, scale_change *change)
+/* The observer is called later, when the scaler is in its new state. */
+static gsc__schedule_change change_scale(gsc_scaler *scaler, bool overflow)
 {
-    float grown = scaled_by(scaler->scale, scaler->options.growth_factor);
-    if (grown > (float)scaler->options.max_scale)
-        return;
-    change->grew = grown != scaler->scale;
-    scaler->scale = grown;
-    scaler->stats.growths += change->grew;
-}
-
-/* apex's hysteresis: every overflow takes a credit; the scale backs off when none is left; a clean update restores
- * them, or, as DeepSpeed's other mode, one that is due to grow the scale. */
-static void after_overflow(gsc_scaler *scaler, scale_change *change)
-{
-    gsc__env_enter(scaler);
-    scaler->growth_tracker = 0;
-    if (scaler->stats.consecutive_skips < INT64_MAX) /* a loaded state may hold any count */
-        scaler->stats.consecutive_skips++;
-    if (scaler->hysteresis_tracker > 0)
-        scaler->hysteresis_tracker--;
-    if (scaler->hysteresis_tracker == 0)
-        back_off(scaler, change);
-}
-
-static void after_clean(gsc_scaler *scaler, scale_change *change)
-{
-    scaler->stats.consecutive_skips = 0;
-    bool grows = scaler->growth_tracker >= scaler->options.growth_interval - 1;
-    if (grows || !scaler->options.hysteresis_until_growth)
-        scaler->hysteresis_tracker = scaler->options.hysteresis;
-    if (!grows) {
-        scaler->growth_tracker++;
-        return;
-    }
-    scaler->growth_tracker = 0;
-    gsc__env_enter(scaler);
-    grow(scaler, change);
+    const gsc__schedule_rules rules = rules_of(scaler);
+    gsc__schedule_change change = {0};
+    if (overflow || gsc__schedule_growth_is_due(&scaler->schedule, &rules))
+        gsc__env_enter(scaler);
+    if (overflow)
+        gsc__schedule_after_overflow(&scaler->schedule, &rules, &change);
+    else
+        gsc__schedule_after_clean(&scaler->schedule, &rules, &change);
+    scaler->stats.backoffs += change.backed_off;
+    scaler->stats.growths += change.grew;
+    if (scaler->window_words)
+        gsc__skip_window_add(&scaler->window, scaler->window_words, scaler->options.skip_window, overflow);
+    return change;
 }
 
 /* noinline, so that the updates without an event, which are nearly all, need no scope. */
-__attribute__((noinline)) static void emit_events(gsc_scaler *scaler, const scale_change *change, int64_t update)
+__attribute__((noinline)) static void emit_events(gsc_scaler *scaler, const gsc__schedule_change *change,
+                                                  double scale_before, int64_t update)
 {
     GSC_CALL_SCOPE(scaler);
     if (change->backed_off)
-        gsc__emit(scaler, GSC_EVENT_BACKOFF, update, NULL, change->scale_before);
+        gsc__emit(scaler, GSC_EVENT_BACKOFF, update, NULL, scale_before);
     if (change->at_min_scale)
-        gsc__emit(scaler, GSC_EVENT_AT_MIN_SCALE, update, NULL, change->scale_before);
+        gsc__emit(scaler, GSC_EVENT_AT_MIN_SCALE, update, NULL, scale_before);
     if (change->grew)
-        gsc__emit(scaler, GSC_EVENT_GROWTH, update, NULL, change->scale_before);
+        gsc__emit(scaler, GSC_EVENT_GROWTH, update, NULL, scale_before);
 }
 
 /* An infinity early in a network has become NaN where the gradients end. */
@@ -100,11 +72,11 @@ static hint repeats_hint(const gsc_scaler *scaler)
 
 static gsc_status too_many_in_a_row(const gsc_scaler *scaler)
 {
-    const int64_t skips = scaler->stats.consecutive_skips;
+    const int64_t skips = scaler->schedule.consecutive_skips;
     return gsc_fail(GSC_ERR_DIVERGED,
                     "gsc_scaler_update: %" PRId64 " iteration%s in a row overflowed (max_consecutive_skips is %" PRId64
                     "); the scale is %.9g " TOO_LARGE "%s; in the last one, by index: %s",
-                    skips, skips == 1 ? "" : "s", scaler->options.max_consecutive_skips, (double)scaler->scale,
+                    skips, skips == 1 ? "" : "s", scaler->options.max_consecutive_skips, (double)scaler->schedule.scale,
                     repeats_hint(scaler).text, scaler->last_overflow_text);
 }
 
@@ -114,15 +86,17 @@ static gsc_status too_many_in_window(const gsc_scaler *scaler)
                     "gsc_scaler_update: %d of the last %d iterations overflowed (skip_window is %d, max_skip_share is "
                     "%.9g); the scale is %.9g " TOO_LARGE "%s; in the last one that did, by index: %s",
                     (int)scaler->window.overflows, (int)scaler->window.filled, (int)scaler->options.skip_window,
-                    scaler->options.max_skip_share, (double)scaler->scale, repeats_hint(scaler).text,
+                    scaler->options.max_skip_share, (double)scaler->schedule.scale, repeats_hint(scaler).text,
                     scaler->last_overflow_text);
 }
 
 static gsc_status check_divergence(gsc_scaler *scaler, bool overflow)
 {
     int64_t limit = scaler->options.max_consecutive_skips;
-    bool in_a_row = overflow && limit > 0 && scaler->stats.consecutive_skips >= limit;
-    if (!in_a_row && !gsc__window_exceeded(scaler))
+    bool in_a_row = overflow && limit > 0 && scaler->schedule.consecutive_skips >= limit;
+    bool in_window = scaler->window_words &&
+                     gsc__skip_window_exceeds(&scaler->window, scaler->options.skip_window, scaler->window_most);
+    if (!in_a_row && !in_window)
         return GSC_OK;
     gsc__env_enter(scaler);
     return in_a_row ? too_many_in_a_row(scaler) : too_many_in_window(scaler);
@@ -134,15 +108,12 @@ static gsc_status update(gsc_scaler *scaler)
         return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; %s",
                         GSC_WORDS("unscale, record, step or skip an optimizer first",
                                   "call unscale_, step or skip with an optimizer first"));
-    scale_change change = {.scale_before = (double)scaler->scale};
+    const double scale_before = (double)scaler->schedule.scale;
     bool counts = !scaler->pending.comm_failed;
     bool overflow = counts && scaler->pending.overflow;
-    if (overflow)
-        after_overflow(scaler, &change);
-    else if (counts && scaler->pending.checked)
-        after_clean(scaler, &change);
+    gsc__schedule_change change = {0};
     if (overflow || (counts && scaler->pending.checked))
-        gsc__window_add(scaler, overflow);
+        change = change_scale(scaler, overflow);
     if (overflow) {
         memcpy(scaler->last_overflow_text, scaler->overflow_text, sizeof scaler->last_overflow_text);
         scaler->last_repeats = scaler->pending.repeats;
@@ -150,7 +121,7 @@ static gsc_status update(gsc_scaler *scaler)
     gsc__records_reset(scaler);
     int64_t before = scaler->stats.updates++;
     if (change.backed_off || change.at_min_scale || change.grew)
-        emit_events(scaler, &change, before);
+        emit_events(scaler, &change, scale_before, before);
     return check_divergence(scaler, overflow);
 }
 
@@ -167,8 +138,8 @@ static gsc_status update_to(gsc_scaler *scaler, double new_scale)
     GSC_TRY(gsc__round_scale(&new_scale, scaler->options.min_scale, scaler->options.max_scale,
                              "gsc_scaler_update_to: new_scale"));
     if (scaler->options.enabled) {
-        scaler->scale = (float)new_scale;
-        gsc__window_empty(&scaler->window);
+        scaler->schedule.scale = (float)new_scale;
+        gsc__skip_window_empty(&scaler->window);
         gsc__records_reset(scaler);
         scaler->stats.updates++;
     }
