@@ -115,7 +115,7 @@ typedef struct gsc__device_snapshot {
 
 struct gsc_backend {
     uint32_t version; /* GSC_BACKEND_VERSION */
-    const char *name; /* for messages: "CUDA" */
+    const char *name; /* of the driver, for messages */
 
     /* Whether tensors on this device can be used: GSC_ERR_DEVICE with the reason. `api` begins the message. */
     gsc_status (*check_device)(DLDevice device, const char *api);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the checks of this folder share. CTest sets SOURCE and BUILD (folders), WORK (a folder to fill), CC,
-# DLPACK_INCLUDE_DIR and GSC_TRAIN (ON or OFF).
+# DLPACK_INCLUDE_DIR, GSC_TRAIN and GSC_CUDA (ON or OFF), and GSC_CUDA_COMPILER.
 set -eu
 export LC_ALL=C
 
@@ -21,6 +21,7 @@ skip() {
 }
 
 with_train() { [ "$GSC_TRAIN" = ON ]; }
+with_cuda() { [ "$GSC_CUDA" = ON ]; }
 
 # configure_and_install NAME OPTION...: builds the tree once more into $WORK/NAME, installs into $WORK/NAME/prefix.
 configure_and_install() {
@@ -51,11 +52,12 @@ compile_with() {
 # use_cmake_package PREFIX: builds and runs project/ against what is installed there.
 use_cmake_package() {
     cmake -S "$here/project" -B "$WORK/project" -DCMAKE_PREFIX_PATH="$1" -DCMAKE_C_COMPILER="$CC" \
-        -DUSE_TRAIN="$GSC_TRAIN" >"$WORK/project.log" 2>&1 &&
+        -DUSE_TRAIN="$GSC_TRAIN" -DUSE_CUDA="$GSC_CUDA" >"$WORK/project.log" 2>&1 &&
         cmake --build "$WORK/project" >>"$WORK/project.log" 2>&1 ||
         { cat "$WORK/project.log" >&2; fail "find_package(gradscaler) in $1 does not work"; }
     "$WORK/project/use_core" || fail "use_core fails, built by CMake"
     ! with_train || "$WORK/project/use_train" || fail "use_train fails, built by CMake"
+    ! with_cuda || "$WORK/project/use_cuda" || fail "use_cuda fails, built by CMake"
 }
 
 # Libraries that a library names as needed, and its own name.

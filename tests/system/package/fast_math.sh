@@ -6,6 +6,7 @@
 . "$(dirname "$0")/common.sh"
 
 GSC_TRAIN=OFF
+GSC_CUDA=OFF
 configure_and_install fast -DGSC_TRAIN=OFF -DGSC_CLI=OFF -DGSC_BUILD_TESTS=OFF -DCMAKE_C_FLAGS="-O3 -ffast-math"
 lib=$WORK/fast/prefix/lib
 export PKG_CONFIG_PATH="$lib/pkgconfig"

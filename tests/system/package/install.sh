@@ -17,4 +17,7 @@ compile_with "--cflags --libs gradscaler" "$here/static_dtypes.c" -Wl,-rpath,"$l
 if with_train; then
     compile_with "--cflags --libs gradscaler-train" "$here/use_train.c" -Wl,-rpath,"$lib"
 fi
+if with_cuda; then
+    compile_with "--cflags --libs gradscaler-cuda" "$here/use_cuda.c" -Wl,-rpath,"$lib"
+fi
 use_cmake_package "$prefix"

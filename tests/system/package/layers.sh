@@ -10,6 +10,8 @@ src/base
 src/kernels           src/base
 src/gradients         src/base src/kernels
 src/core              src/base src/kernels src/gradients
+src/cuda              src/base src/core
+src/cuda/kernels      src/base src/core src/cuda
 src/train/tensor      src/base
 src/train/dnnl        src/base src/train/tensor
 src/train/io          src/base src/train/tensor
@@ -31,7 +33,7 @@ c_library='assert|errno|fenv|float|inttypes|limits|math|signal|stdarg|stdatomic|
 c_library="$c_library|string|time|pthread|sched|unistd|sys/auxv|cpuid|immintrin|xmmintrin|arm_neon"
 core_headers='gradscaler|status|runtime|dtype|optimizer|scaler|gradients|version'
 check() {
-    files=$(find "$SOURCE/$1" -name '*.[ch]')
+    files=$(find "$SOURCE/$1" -name '*.[ch]' -o -name '*.cu')
     [ -n "$files" ] || fail "$1 is empty"
     # shellcheck disable=SC2086 # a list of files
     wrong=$(grep -nE '^ *# *include' $files /dev/null |
@@ -45,6 +47,8 @@ for layer in base kernels gradients core; do
 done
 ! grep -rniE '\b(mpi|nccl|cuda)' "$SOURCE/src/core" >"$WORK/named" ||
     fail "src/core must name neither MPI nor CUDA: $(cat "$WORK/named")"
+check src/cuda "(base|cuda)/[a-z0-9_/]+\.h|core/(backend|schedule)\.h|gradscaler/($core_headers|cuda)\.h" \
+    "($c_library|dlfcn)\.h|dlpack/dlpack\.h"
 
 with_train || exit 0
 check src/train "(base|train)/[a-z0-9_/]+\.h|gradscaler/[a-z_]+\.h" \
@@ -60,7 +64,9 @@ done
 # Public functions of another library or folder may be called from anywhere.
 upwards=$(echo "$rooms" | awk '
     function room(file) { sub("/[^/]*$", "", file); return file }
-    function part(name) { return name ~ /^src\/train/ ? "train" : name ~ /^src/ ? "core" : name }
+    function part(name) {
+        return name ~ /^src\/train/ ? "train" : name ~ /^src\/cuda/ ? "cuda" : name ~ /^src/ ? "core" : name
+    }
     NR == FNR { known[$1]; for (i = 2; i <= NF; i++) may[$1, $i]; next }
     { from = room($1); to = room($2) }
     part(from) != part(to) && $3 ~ /^(gsc_[^_]|GSC_)/ { next }

@@ -17,7 +17,7 @@ $difference"
 
 cd "$SOURCE/include/gradscaler"
 core="status.h runtime.h dtype.h optimizer.h scaler.h gradients.h"
-train=$(ls ./*.h | grep -v -E '/(status|runtime|dtype|optimizer|scaler|gradients|gradscaler|train|version)\.h$')
+train=$(ls ./*.h | grep -v -E '/(status|runtime|dtype|optimizer|scaler|gradients|gradscaler|train|version|cuda)\.h$')
 
 library=$BUILD/src/libgradscaler.so
 check_prefix "$library"
@@ -25,6 +25,16 @@ check_prefix "$library"
 check_exports "$library" $core
 check_needed "$library" libgcc_s
 [ "$(soname "$library")" = libgradscaler.so.0 ] || fail "SONAME of $library: $(soname "$library")"
+
+if with_cuda; then
+    library=$BUILD/src/cuda/libgradscaler-cuda.so
+    check_prefix "$library"
+    check_exports "$library" cuda.h
+    grep -vqE '^gsc_(cuda|nccl)_' "$WORK/exported" && fail "$library exports other names than gsc_cuda_* and gsc_nccl_*"
+    # libdl is a part of libc from glibc 2.34 on.
+    check_needed "$library" 'libgradscaler\.so|libgcc_s|libdl'
+    [ "$(soname "$library")" = libgradscaler-cuda.so.0 ] || fail "SONAME of $library: $(soname "$library")"
+fi
 
 with_train || exit 0
 library=$BUILD/src/libgradscaler-train.so
