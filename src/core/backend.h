@@ -32,7 +32,8 @@ typedef struct gsc__device_dim {
     int64_t row_major; /* what one step along it adds to the row-major index; may be negative */
 } gsc__device_dim;
 
-/* A checked tensor on a device. */
+/* A checked tensor on a device. With dims its elements may still be neighbours from start on, in another order than the
+ * row-major one (a transposed matrix). */
 typedef struct gsc__device_tensor {
     void *start;                 /* lowest address of an element, aligned for it */
     uint64_t count;              /* elements, > 0 */
@@ -49,7 +50,8 @@ typedef struct gsc__device_record gsc__device_record; /* and of an optimizer */
 
 typedef struct gsc__device_options {
     DLDevice device;
-    bool enabled;           /* else the scale is 1 and only scale, norm and multiply are called */
+    bool enabled; /* else the scale is 1, and of the calls below that enqueue only scale, replace, norm_*, clip
+                     and multiply are made */
     gsc__schedule schedule; /* where it begins */
     gsc__schedule_rules rules;
     int32_t skip_window, most_overflows; /* as options.skip_window; 0: none */
@@ -68,20 +70,27 @@ typedef struct gsc__device_scan {
     bool host_found_inf; /* what the core has seen of gradients on the CPU, or was told by gsc_scaler_record */
     double host_max_abs;
     bool checked; /* this rank has gradients, on devices or the CPU */
-    bool failed;  /* this rank refused its gradients (count is 0) and only takes part in the agreement */
+    bool failed;  /* this rank refused its gradients (count is 0) and only takes part in the collectives: agreement, or
+                     the norm's with the least exponent and NaN as sums; decide and clip do not follow */
 } gsc__device_scan;
+
+/* As in gsc_step_result: of the last check, the scale then, the last norm (before clipping). */
+typedef struct gsc__device_numbers {
+    double max_abs, scale, norm;
+} gsc__device_numbers;
 
 /* What the module knows of one optimizer after `settle`. */
 typedef struct gsc__device_verdict {
-    bool found_inf, checked;     /* on any rank, in the last check */
-    bool found_inf_here;         /* on this rank */
-    bool overflowed;             /* in any check since the last update */
-    bool comm_failed;            /* the ranks cannot go on with its gradients; `halt` says why */
-    double max_abs, scale, norm; /* as gsc_step_result: of the last check, the scale then, the last norm */
-    gsc_outcome outcome;         /* of the last `finish` */
-    uint64_t checks;             /* so far; the one with the report below: */
-    uint64_t reported_check;
-    size_t report_count; /* gradients that were not finite in it */
+    bool found_inf, checked; /* on any rank, in the last check */
+    bool found_inf_here;     /* on this rank */
+    bool overflowed;         /* in any check since the last update */
+    bool comm_failed;        /* since the last update: the ranks cannot go on with its gradients; `halt` says why */
+    gsc__device_numbers numbers;
+    gsc_outcome outcome;          /* of the last `finish`, which may be replayed by a graph; never PENDING */
+    gsc__device_numbers finished; /* the numbers then */
+    uint64_t checks;              /* so far; the one with the report below: */
+    uint64_t reported_check;      /* 0: none yet */
+    size_t report_count;          /* gradients that were not finite in it */
 } gsc__device_verdict;
 
 typedef enum gsc__halt {
@@ -104,6 +113,7 @@ typedef struct gsc__device_snapshot {
     gsc__schedule schedule;
     gsc_scaler_stats stats;
     gsc__halt halt;                    /* the first that is not acknowledged: until then the device skips every step */
+    uint64_t halts;                    /* so far: a snapshot from before the acknowledgement has the same halt again */
     float least_scale, greatest_scale; /* GSC_HALT_SCALES_DIFFER: over all ranks */
     bool halted_in_window;             /* GSC_HALT_DIVERGED: by skip_window, else by max_consecutive_skips */
     int32_t window_overflows, window_filled;
@@ -134,7 +144,7 @@ struct gsc_backend {
     gsc_status (*scale_view)(gsc__device *device, DLDevice on, DLTensor *out);
 
     gsc_status (*record_create)(gsc__device *device, uint64_t number, gsc__device_record **out);
-    void (*record_destroy)(gsc__device_record *record); /* after an overflow that it noted, `update` still knows it */
+    void (*record_destroy)(gsc__device_record *record); /* an overflow that it noted still counts at `update` */
 
     /* Enqueues a check: reads (and unscales) the gradients and notes for each what is not finite. */
     gsc_status (*scan)(gsc__device_record *record, const gsc__device_scan *scan);
@@ -145,15 +155,22 @@ struct gsc_backend {
      * collective_failed: allreduce_max failed, so all that is left is to skip. */
     gsc_status (*decide)(gsc__device_record *record, bool collective_failed);
 
-    /* Norms of the gradients last scanned. A scan with p has the sums already where p is 1, 2 or infinite (and where
-     * it did not unscale: r is its 1/scale; else 1). The steps between are for shards: *values is float32[1] for
-     * allreduce_max (the exponent; p other than 1, 2 and infinity), then float64[3] for allreduce_sum, or float64[1]
-     * (p infinite) for allreduce_max64. */
+    /* The gradients that norm, clip and multiply work on from now on, as they are (r is 1): where they are others than
+     * those last scanned, or none were. Verdict and report of the last check stay. */
+    gsc_status (*replace)(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count);
+    /* Norms of the gradients last scanned or replaced. A scan with p has the sums already where p is 1, 2 or infinite
+     * (and where it did not unscale: r is its 1/scale; else 1). The steps between are for shards: *values is float32[1]
+     * for allreduce_max (the exponent; p other than 1, 2 and infinity), then float64[3] for allreduce_sum. p infinite:
+     * float64[1] for allreduce_max64, or as_float32 float32[1] for allreduce_max. */
     gsc_status (*norm_exponent)(gsc__device_record *record, double p, DLTensor *values);
-    gsc_status (*norm_sums)(gsc__device_record *record, double p, DLTensor *values);
+    gsc_status (*norm_sums)(gsc__device_record *record, double p, bool as_float32, DLTensor *values);
     /* Enqueues norm and coefficient as numbers.md has them; in_place: and multiplies the gradients by it if it is < 1
-     * and no overflow was found; else it becomes a part of the multiplier of `scaling`. */
+     * and no overflow was found; else it becomes a part of the multiplier of `scaling`. Where shards' sums were reduced
+     * and give NaN though no rank's check found an overflow, a rank refused its gradients since: comm_failed,
+     * GSC_HALT_REFUSED_ELSEWHERE, and the step skips. */
     gsc_status (*clip)(gsc__device_record *record, double p, double max_norm, bool in_place);
+    /* Enqueues x = x * factor, in each dtype's arithmetic (factor rounded to float32 for all but float64). */
+    gsc_status (*multiply)(gsc__device_record *record, double factor);
 
     /* What a scale-aware step gets: multiplier NaN, multiplier_dev = 1/scale (1 after a scan that unscaled) * the clip
      * coefficient in float32, found_inf_dev, the stream. Filled in after decide and clip; lives as long as the record.
@@ -165,9 +182,13 @@ struct gsc_backend {
     /* Enqueues the end of an iteration (schedule.h), then a new snapshot for peek. counts: false after a refusal or a
      * failed collective on the host's side, when nothing counts. */
     gsc_status (*update)(gsc__device *device, bool counts);
-    /* Enqueues another state: after gsc_scaler_update_to (updates + 1, the window empty), load_state_dict, a setter. */
-    gsc_status (*load)(gsc__device *device, const gsc__schedule *schedule, const gsc__schedule_rules *rules,
-                       bool empties_window, bool counts_as_update);
+    /* The same with a scale of the caller's: updates + 1, the rest of the schedule stays, nothing that is pending
+     * counts, the skip window is empty. A halt by the ranks is over; GSC_HALT_DIVERGED stays. */
+    gsc_status (*update_to)(gsc__device *device, float scale);
+    /* Enqueues another state. Nothing is pending, the skip window is empty. */
+    gsc_status (*load)(gsc__device *device, const gsc__schedule *schedule, const gsc__schedule_rules *rules);
+    /* Enqueues other rules; all else stays. */
+    gsc_status (*set_rules)(gsc__device *device, const gsc__schedule_rules *rules);
     /* The halt of the last snapshot has been reported: the device goes on. */
     gsc_status (*acknowledge)(gsc__device *device);
 
@@ -175,7 +196,7 @@ struct gsc_backend {
     gsc_status (*settle)(gsc__device *device, gsc__device_snapshot *out);
     /* The latest snapshot that has reached the host; does not wait. Returns false if it is the one returned before. */
     bool (*peek)(gsc__device *device, gsc__device_snapshot *out);
-    /* After settle. out, entries: of the last settle. */
+    /* As it was at the last settle. */
     void (*verdict)(const gsc__device_record *record, gsc__device_verdict *out);
     /* Waits. Fills in entries (by index; names NULL) of the last overflow's report, `capacity` at most. */
     gsc_status (*report)(gsc__device_record *record, gsc_overflow *entries, size_t capacity);
