@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuda.h: scalers and gradients on NVIDIA GPUs (libgradscaler-cuda): docs/gpu.md.
  *
- * Neither CUDA's nor NCCL's headers are needed: streams and communicators are declared as the structs that cudaStream_t,
- * CUstream and ncclComm_t point to. The library finds the driver (libcuda.so.1) and NCCL (libnccl.so.2) at their first
- * use, so a program that links it starts on any machine. */
+ * Neither CUDA's nor NCCL's headers are needed: streams and communicators are declared as the structs that
+ * cudaStream_t, CUstream and ncclComm_t point to. The library finds the driver (libcuda.so.1) and NCCL (libnccl.so.2)
+ * at their first use, so a program that links it starts on any machine. */
 #ifndef GRADSCALER_CUDA_H
 #define GRADSCALER_CUDA_H
 
@@ -16,8 +16,8 @@ extern "C" {
 struct CUstream_st;
 struct ncclComm;
 
-/* For gsc_scaler_options.backend, with device {kDLCUDA, index}. Never NULL; lives as long as the process. Where there is
- * no driver or no such device, gsc_scaler_create returns GSC_ERR_DEVICE and says what to do. */
+/* For gsc_scaler_options.backend, with device {kDLCUDA, index}. Never NULL; lives as long as the process. Where there
+ * is no driver or no such device, gsc_scaler_create returns GSC_ERR_DEVICE and says what to do. */
 GSC_API const gsc_backend *gsc_cuda_backend(void);
 
 /* For gsc_scaler_options.comm: ranks that agree through NCCL, on the device, without waiting (docs/ranks.md).

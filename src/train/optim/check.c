@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check.c: what an optimizer may be created from. */
-#include <float.h>
-#include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/optim_settings.h"
 #include "base/reserved.h"
 #include "base/try.h"
 #include "train/optim/check.h"
@@ -17,71 +17,6 @@ gsc__optim_name_text gsc__optim_name(const gsc_tensor *tensor)
     if (name)
         snprintf(out.text, sizeof out.text, " (\"%s\")", name);
     return out;
-}
-
-/* A number that must be in [0, max]; `allowed` is that in words. */
-typedef struct setting {
-    const char *name;
-    double value, max;
-    const char *allowed;
-} setting;
-
-#define NOT_NEGATIVE FLT_MAX, "a number in [0, FLT_MAX]" /* the range of float32 parameters */
-#define BELOW_ONE (1 - DBL_EPSILON / 2), "a number in [0, 1)"
-#define UNREAD 0, "0: this kind of optimizer does not read it"
-
-static gsc_status check_settings(const char *function, size_t group, const setting *settings, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!(settings[i].value >= 0 && settings[i].value <= settings[i].max))
-            return gsc_fail(GSC_ERR_VALUE, "%s: groups[%zu].%s is %g, allowed is %s", function, group, settings[i].name,
-                            settings[i].value, settings[i].allowed);
-    return GSC_OK;
-}
-
-gsc_status gsc__optim_check_lr(const char *function, size_t group, double lr)
-{
-    const setting settings[] = {{"lr", lr, NOT_NEGATIVE}};
-    return check_settings(function, group, settings, 1);
-}
-
-/* No run gets there, and counting on from there does not overflow. */
-#define MAX_STEP_COUNT (INT64_C(1) << 62)
-
-gsc_status gsc__optim_check_step_count(const char *function, size_t param, int64_t count)
-{
-    if (count >= 0 && count <= MAX_STEP_COUNT)
-        return GSC_OK;
-    return gsc_fail(GSC_ERR_VALUE, "%s: the step count of parameter %zu is %" PRId64 ", allowed are 0 to 2^62",
-                    function, param, count);
-}
-
-static gsc_status check_sgd(const char *function, size_t index, const gsc_param_group *group)
-{
-    const setting settings[] = {{"lr", group->lr, NOT_NEGATIVE},
-                                {"weight_decay", group->weight_decay, NOT_NEGATIVE},
-                                {"momentum", group->momentum, NOT_NEGATIVE},
-                                {"dampening", group->dampening, 1, "a number in [0, 1]"},
-                                {"beta1", group->beta1, UNREAD},
-                                {"beta2", group->beta2, UNREAD},
-                                {"eps", group->eps, UNREAD}};
-    GSC_TRY(check_settings(function, index, settings, sizeof settings / sizeof settings[0]));
-    if (group->nesterov && (group->momentum == 0 || group->dampening != 0))
-        return gsc_fail(GSC_ERR_VALUE,
-                        "%s: groups[%zu].nesterov is set with momentum %g and dampening %g; it needs momentum > 0 and "
-                        "dampening 0",
-                        function, index, group->momentum, group->dampening);
-    return GSC_OK;
-}
-
-static gsc_status check_adam(const char *function, size_t index, const gsc_param_group *group)
-{
-    const setting settings[] = {
-        {"lr", group->lr, NOT_NEGATIVE},         {"weight_decay", group->weight_decay, NOT_NEGATIVE},
-        {"beta1", group->beta1, BELOW_ONE},      {"beta2", group->beta2, BELOW_ONE},
-        {"eps", group->eps, NOT_NEGATIVE},       {"momentum", group->momentum, UNREAD},
-        {"dampening", group->dampening, UNREAD}, {"nesterov", group->nesterov, UNREAD}};
-    return check_settings(function, index, settings, sizeof settings / sizeof settings[0]);
 }
 
 static gsc_status check_param(const char *function, size_t group, size_t index, const gsc_tensor *tensor)
@@ -102,7 +37,8 @@ static gsc_status check_param(const char *function, size_t group, size_t index, 
 
 static gsc_status check_group(gsc__optim_kind kind, const char *function, size_t index, const gsc_param_group *group)
 {
-    GSC_TRY(kind == GSC_OPTIM_SGD ? check_sgd(function, index, group) : check_adam(function, index, group));
+    const gsc__optim_settings settings = GSC_OPTIM_SETTINGS_OF(group);
+    GSC_TRY(gsc__optim_check_settings(kind, function, index, &settings));
     char name[32];
     snprintf(name, sizeof name, "groups[%zu]", index);
     GSC_TRY(GSC_CHECK_RESERVED(group, function, name));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h: what optimizers are created from and set to is checked. */
+/* check.h: what optimizers are created from is checked. */
 #ifndef GSC_TRAIN_OPTIM_CHECK_H
 #define GSC_TRAIN_OPTIM_CHECK_H
 
@@ -14,7 +14,5 @@ gsc__optim_name_text gsc__optim_name(const gsc_tensor *tensor);
 /* `function` begins the messages; *param_count is the total over the groups. */
 gsc_status gsc__optim_check_groups(gsc__optim_kind kind, const char *function, const gsc_param_group *groups, size_t n,
                                    size_t *param_count);
-gsc_status gsc__optim_check_lr(const char *function, size_t group, double lr);
-gsc_status gsc__optim_check_step_count(const char *function, size_t param, int64_t count);
 
 #endif

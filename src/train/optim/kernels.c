@@ -2,7 +2,6 @@
 /* kernels.c: the optimizers' loops, compiled for each element type and instruction set. */
 #include "train/optim/kernels.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -23,19 +22,15 @@ __attribute__((always_inline)) static inline void prefetch_ahead(const void *x)
 
 /* Included once per type, because C has no other way to write a formula in operators for both. */
 #define GSC_REAL float
-#define GSC_SQRT sqrtf
 #define GSC_LOOP(name) name##_f32
 #include "train/optim/loops.h"
 #undef GSC_REAL
-#undef GSC_SQRT
 #undef GSC_LOOP
 
 #define GSC_REAL double
-#define GSC_SQRT sqrt
 #define GSC_LOOP(name) name##_f64
 #include "train/optim/loops.h"
 #undef GSC_REAL
-#undef GSC_SQRT
 #undef GSC_LOOP
 
 #define DEFINE_KERNEL(name, isa)                                                                                       \

@@ -22,9 +22,7 @@ gsc_param_group gsc_param_group_default_adam(gsc_tensor *const *params, size_t c
 
 static size_t state_count(const gsc_optim *optim, const gsc__optim_param *param)
 {
-    if (optim->kind != GSC_OPTIM_SGD)
-        return 2;
-    return optim->groups[param->group].momentum != 0 ? 1 : 0;
+    return gsc__optim_state_count(optim->kind, &optim->groups[param->group]);
 }
 
 static gsc__optim_param make_param(gsc_tensor *tensor, size_t group)
@@ -46,8 +44,7 @@ static void copy_groups(gsc_optim *optim, const gsc_param_group *groups)
     for (size_t g = 0; g < optim->group_count; g++) {
         for (size_t i = 0; i < groups[g].count; i++)
             optim->params[index++] = make_param(groups[g].params[i], g);
-        optim->groups[g] = groups[g];
-        optim->groups[g].params = NULL;
+        optim->groups[g] = GSC_OPTIM_SETTINGS_OF(&groups[g]);
     }
 }
 
@@ -245,19 +242,13 @@ gsc_status gsc_optim_set_step_count(gsc_optim *optim, size_t param, int64_t coun
     return GSC_OK;
 }
 
-const char *gsc_optim_kind_name(const gsc_optim *optim)
-{
-    static const char *const names[] = {
-        [GSC_OPTIM_SGD] = "sgd", [GSC_OPTIM_ADAM] = "adam", [GSC_OPTIM_ADAMW] = "adamw"};
-    return optim ? names[optim->kind] : NULL;
-}
+const char *gsc_optim_kind_name(const gsc_optim *optim) { return optim ? gsc__optim_kind_name(optim->kind) : NULL; }
 
 const char *gsc_optim_state_name(const gsc_optim *optim, size_t param, size_t index)
 {
-    static const char *const sgd_names[] = {"momentum_buffer"}, *const adam_names[] = {"exp_avg", "exp_avg_sq"};
     if (!optim || param >= optim->param_count || index >= state_count(optim, &optim->params[param]))
         return NULL;
-    return optim->kind == GSC_OPTIM_SGD ? sgd_names[index] : adam_names[index];
+    return gsc__optim_state_name(optim->kind, index);
 }
 
 DLTensor *gsc_optim_state(gsc_optim *optim, size_t param, const char *name)

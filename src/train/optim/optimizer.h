@@ -5,12 +5,9 @@
 #define GSC_TRAIN_OPTIM_OPTIMIZER_H
 
 #include "base/dtype_kind.h"
+#include "base/optim_settings.h"
 #include "gradscaler/optim.h"
 #include "train/optim/kernels.h"
-
-typedef enum gsc__optim_kind { GSC_OPTIM_SGD, GSC_OPTIM_ADAM, GSC_OPTIM_ADAMW } gsc__optim_kind;
-
-enum { GSC_OPTIM_STATES = 2 };
 
 typedef struct gsc__optim_param {
     gsc_tensor *tensor; /* borrowed */
@@ -35,7 +32,7 @@ struct gsc_optim {
     gsc_optimizer interface;
     gsc__optim_kind kind;
     size_t group_count, param_count;
-    gsc_param_group *groups; /* settings only */
+    gsc__optim_settings *groups;
     gsc__optim_param *params;
     gsc__optim_work *work; /* scratch of a step, param_count long: a step allocates nothing */
     void *states;          /* of all parameters, one block */

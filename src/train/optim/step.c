@@ -3,7 +3,6 @@
  * nothing can fail. The elements of all parameters are numbered consecutively and cut into tasks of equal size, so that
  * one large parameter and many small ones spread over the threads alike. */
 #include <float.h>
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -30,49 +29,6 @@ __attribute__((always_inline)) static inline void prefetch(const void *memory)
 {
     for (uintptr_t line = 0; line < LINES; line++) /* may be past the end: nothing is read */
         __builtin_prefetch((const void *)((uintptr_t)memory + line * LINE_BYTES));
-}
-
-/* base^exponent for exponent >= 1 by repeated squaring. Multiplications give the same bits on every machine, and a
- * resumed run computes the same value from the step count. */
-static double integer_power(double base, int64_t exponent)
-{
-    double power = 1;
-    for (; exponent > 0; exponent >>= 1) {
-        if (exponent & 1)
-            power *= base;
-        base *= base;
-    }
-    return power;
-}
-
-static gsc__optim_rule sgd_rule(const gsc_param_group *group, int64_t step)
-{
-    bool first = step == 1;
-    return (gsc__optim_rule){.sgd = {.lr = group->lr,
-                                     .weight_decay = group->weight_decay,
-                                     .momentum = group->momentum,
-                                     .buffer_weight = first ? 0 : group->momentum,
-                                     .grad_weight = first ? 1 : 1 - group->dampening,
-                                     .nesterov = group->nesterov}};
-}
-
-static gsc__optim_rule adam_rule(gsc__optim_kind kind, const gsc_param_group *group, int64_t step)
-{
-    bool decoupled = kind == GSC_OPTIM_ADAMW;
-    return (gsc__optim_rule){.adam = {.weight_decay = decoupled ? 0 : group->weight_decay,
-                                      .shrink = decoupled ? 1 - group->lr * group->weight_decay : 1,
-                                      .beta1 = group->beta1,
-                                      .beta2 = group->beta2,
-                                      .eps = group->eps,
-                                      .step_size = group->lr / (1 - integer_power(group->beta1, step)),
-                                      .bias_correction2_sqrt = sqrt(1 - integer_power(group->beta2, step))}};
-}
-
-static gsc__optim_rule make_rule(const gsc_optim *optim, const gsc__optim_param *param)
-{
-    const gsc_param_group *group = &optim->groups[param->group];
-    int64_t step = param->step_count + 1;
-    return optim->kind == GSC_OPTIM_SGD ? sgd_rule(group, step) : adam_rule(optim->kind, group, step);
 }
 
 static gsc__update_kernel *kernel_of(const gsc__update_kernels *kernels, gsc__optim_kind kind,
@@ -107,23 +63,6 @@ static gsc_status check_unchanged(const gsc__optim_param *param, size_t index, c
                     gsc__shape_print(param->ndim, param->shape).text);
 }
 
-/* A multiplier as two factors that float32 can hold; below 2^-275 the first is 0, as every product with it would be.
- *
- * The smallest normal number of float32 is 2^-126; smaller ones lose bits. A scale is less than 2^128, so that 1/scale
- * is more than 2^-128 and loses at most two bits. Unscaling the gradients in place multiplies by 1/scale as one
- * float32, so a step does the same and has the same bits. A clip coefficient can make the multiplier smaller than
- * 2^-128. As one float32 it would lose more bits or become 0: so it is split. */
-typedef struct split {
-    double multiplier, rest;
-} split;
-
-static split split_multiplier(double multiplier)
-{
-    if (multiplier == 0 || multiplier >= 0x1p-128)
-        return (split){multiplier, 1};
-    return (split){multiplier / (double)FLT_MIN, FLT_MIN}; /* exact: FLT_MIN is 2^-126 */
-}
-
 /* All work of a step. */
 typedef struct step_work {
     gsc__optim_work *items;
@@ -144,6 +83,7 @@ static gsc_status list_work(const gsc_optim *optim, double multiplier, step_work
     const gsc__update_kernels *kernels = gsc__update_kernels_of(gsc_isa());
     const gsc__optim_param *previous = NULL;
     gsc__optim_rule rule = {0};
+    const gsc__multiplier whole = {multiplier, 1}, split = gsc__split_multiplier(multiplier);
     for (size_t i = 0; i < optim->param_count; i++) {
         const gsc__optim_param *param = &optim->params[i];
         if (optim->param_count - i > TENSORS_AHEAD)
@@ -154,14 +94,12 @@ static gsc_status list_work(const gsc_optim *optim, double multiplier, step_work
         GSC_TRY(check_unchanged(param, i, "gradient", grad));
         GSC_TRY(check_unchanged(param, i, "data", data));
         if (!previous || previous->group != param->group || previous->step_count != param->step_count)
-            rule = make_rule(optim, param);
+            rule = gsc__optim_rule_of(optim->kind, &optim->groups[param->group], param->step_count + 1);
         previous = param;
-        const split factors = param->kind == GSC_F64 ? (split){multiplier, 1} : split_multiplier(multiplier);
         gsc__update update = {.param = elements_of(data),
                               .grad = elements_of(grad),
                               .state = {param->state[0].data, param->state[1].data},
-                              .multiplier = factors.multiplier,
-                              .rest = factors.rest,
+                              .split = param->kind == GSC_F64 ? whole : split,
                               .rule = rule};
         add_work(work, update, kernel_of(kernels, optim->kind, param), i, param->elements);
     }

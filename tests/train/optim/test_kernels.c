@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every optimizer kernel of every instruction set that this processor has, against the formulas of kernels.h one
+/* Every optimizer kernel of every instruction set that this processor has, against the formulas of optim_rules.h one
  * operation at a time: the same bits for every length, every start, every rule and special values; nothing written
  * outside, gradients not at all. */
 #include <float.h>
@@ -29,8 +29,8 @@ static double once(double exact)
 
 static double unscaled(const gsc__update *update, double grad)
 {
-    double g = once(grad * once(update->multiplier));
-    return once(g * once(update->rest));
+    double g = once(grad * once(update->split.multiplier));
+    return once(g * once(update->split.rest));
 }
 
 static double decayed(double g, double weight_decay, double p)
@@ -260,8 +260,8 @@ static void every_kernel_follows_the_formulas(void **state)
             for (size_t r = 0; r < operations[k].rule_count; r++)
                 for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
                     is_double = type == 1;
-                    const gsc__update update = {
-                        .multiplier = factors[f][0], .rest = factors[f][1], .rule = operations[k].rules[r]};
+                    const gsc__update update = {.split = {factors[f][0], factors[f][1]},
+                                                .rule = operations[k].rules[r]};
                     check_all(&operations[k], &update);
                 }
 }
