@@ -35,7 +35,9 @@ typedef struct gsc_grad_scaling {
     const DLTensor *multiplier_dev; /* float32[1] on the gradients' device */
     const DLTensor *found_inf_dev;  /* float32[1], non-zero: leave everything unchanged */
     void *stream;
-    uint64_t reserved[8];
+    const DLTensor
+        *multiplier64_dev; /* float64[1]: multiplier_dev before it was rounded; may be NULL where that is not */
+    uint64_t reserved[7];
 } gsc_grad_scaling;
 
 /* What grad() returns when it fails, after gsc_fail or gsc_fail_message: the scaler's call returns GSC_ERR_OPTIMIZER

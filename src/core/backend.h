@@ -173,8 +173,9 @@ struct gsc_backend {
     gsc_status (*multiply)(gsc__device_record *record, double factor);
 
     /* What a scale-aware step gets: multiplier NaN, multiplier_dev = 1/scale (1 after a scan that unscaled) * the clip
-     * coefficient in float32, found_inf_dev, the stream. Filled in after decide and clip; lives as long as the record.
-     */
+     * coefficient in float32, multiplier64_dev the same in float64 (what the CPU's optimizers get: float64
+     * gradients, and multipliers below float32's normal numbers, need it), found_inf_dev, the stream. Filled in after
+     * decide and clip; lives as long as the record. */
     gsc_status (*scaling)(gsc__device_record *record, gsc_grad_scaling *out);
     /* Enqueues the counting of a step. PENDING: as found_inf says, SKIPPED_OVERFLOW or STEPPED. */
     gsc_status (*finish)(gsc__device_record *record, gsc_outcome outcome);

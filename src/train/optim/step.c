@@ -175,7 +175,7 @@ static gsc_status check_scaling(const gsc_step_args *args, const gsc_grad_scalin
                         "%s: a closure with scaled gradients; gradients of a re-evaluation "
                         "would never be unscaled: pass no closure while the scaler is enabled",
                         subject);
-    if (scaling->multiplier_dev || scaling->found_inf_dev || scaling->stream)
+    if (scaling->multiplier_dev || scaling->multiplier64_dev || scaling->found_inf_dev || scaling->stream)
         return gsc_fail(GSC_ERR_DEVICE, "%s: scaling for a device, but the parameters are on the CPU", subject);
     if (!(scaling->multiplier >= 0 && scaling->multiplier <= FLT_MAX))
         return gsc_fail(GSC_ERR_VALUE, "%s: scaling->multiplier is %g, allowed is [0, FLT_MAX]", subject,

@@ -25,6 +25,7 @@ FIELD(gsc_grad_scaling, multiplier, 0);
 FIELD(gsc_grad_scaling, multiplier_dev, 8);
 FIELD(gsc_grad_scaling, found_inf_dev, 16);
 FIELD(gsc_grad_scaling, stream, 24);
+FIELD(gsc_grad_scaling, multiplier64_dev, 32);
 
 SIZE(gsc_optimizer, 112);
 FIELD(gsc_optimizer, self, 0);

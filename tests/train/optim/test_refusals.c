@@ -132,6 +132,8 @@ static void bad_steps_change_nothing(void **state)
     args.closure = NULL;
     scaling.multiplier_dev = gsc_tensor_data(params[0]);
     assert_fails(GSC_ERR_DEVICE, interface->step_scaled(optim, &args, &scaling, &value, &has_value), "on the CPU");
+    scaling = (gsc_grad_scaling){.multiplier = 1, .multiplier64_dev = gsc_tensor_data(params[0])};
+    assert_fails(GSC_ERR_DEVICE, interface->step_scaled(optim, &args, &scaling, &value, &has_value), "on the CPU");
     static const double multipliers[] = {-1, 1e39};
     for (size_t i = 0; i < 2; i++) {
         scaling = (gsc_grad_scaling){.multiplier = multipliers[i]};
