@@ -50,21 +50,20 @@ endfunction()
 
 # Sets GSC_CUDA_COMPILER in the cache, and gsc_cuda_compiler_id.
 function(gsc_cuda_find_compiler)
-  set(GSC_CUDA_COMPILER "" CACHE FILEPATH "nvcc, or clang with CUDA mode; empty: looked for")
+  set(GSC_CUDA_COMPILER "" CACHE STRING "nvcc, or clang with CUDA mode; empty: looked for")
   set(named "${GSC_CUDA_COMPILER}")
   set(place GSC_CUDA_COMPILER)
   if(NOT named AND NOT "$ENV{CUDACXX}" STREQUAL "")
     set(named "$ENV{CUDACXX}")
     set(place "the environment's CUDACXX")
   endif()
-  set(how "
-To get one: install NVIDIA's CUDA toolkit (12 or 13), or clang, or run scripts/nvcc, which fetches nvcc from the Python
-package index and prints its path; -DGSC_CUDA_COMPILER=PATH and CUDACXX=PATH name one. nvcc needs g++, too. Without the
-module: -DGSC_CUDA=OFF.")
+  string(CONCAT how "To get one: install NVIDIA's CUDA toolkit (12 or 13), or clang, or run scripts/nvcc, which fetches nvcc from "
+         "the Python package index and prints its path. -DGSC_CUDA_COMPILER=PATH or CUDACXX=PATH name one that lies elsewhere. "
+         "nvcc needs g++, too. Without the module: -DGSC_CUDA=OFF.")
   if(named)
     gsc_cuda_try("${named}")
     if(NOT gsc_cuda_compiler_id)
-      message(FATAL_ERROR "GSC_CUDA needs a compiler for kernels. ${place} is ${named}, which ${gsc_cuda_reason}.${how}")
+      message(FATAL_ERROR "GSC_CUDA needs a compiler for kernels. ${place} is ${named}, which ${gsc_cuda_reason}.\n${how}")
     endif()
     set(found "${named}")
   else()
@@ -95,9 +94,9 @@ module: -DGSC_CUDA=OFF.")
     unset(gsc_cuda_nvcc CACHE)
     unset(gsc_cuda_clang CACHE)
     if(NOT gsc_cuda_compiler_id)
-      message(FATAL_ERROR "GSC_CUDA needs a compiler for kernels, nvcc of CUDA 12 or 13, or clang: ${tried}.${how}")
+      message(FATAL_ERROR "GSC_CUDA needs a compiler for kernels, nvcc of CUDA 12 or 13, or clang: ${tried}.\n${how}")
     endif()
-    set(GSC_CUDA_COMPILER "${found}" CACHE FILEPATH "nvcc, or clang with CUDA mode; empty: looked for" FORCE)
+    set(GSC_CUDA_COMPILER "${found}" CACHE STRING "nvcc, or clang with CUDA mode; empty: looked for" FORCE)
   endif()
   message(STATUS "Kernels for CUDA: ${found} (${gsc_cuda_compiler_id})")
   set(GSC_CUDA_COMPILER "${found}" PARENT_SCOPE)

@@ -21,6 +21,7 @@ tsan-all       ThreadSanitizer, all tests but those of the package
 valgrind       memory errors in the optimised build
 mutations      ten deliberate faults that the tests must notice
 mutations-all  all of tests/system/mutation/mutations.tsv
+cuda           the CUDA module built by nvcc and by clang, warnings are errors; its package, and its kernels' PTX
 python-quick   the Python package, without sanitizers
 python         the Python package, all parts of bindings/python/check
 safetensors    files of the Python package safetensors and ours hold the same bits
@@ -146,6 +147,25 @@ check_valgrind() {
 
 check_mutations() { tests/system/mutation/run 10; }
 check_mutations_all() { tests/system/mutation/run; }
+
+# Each compiler of kernels that can be had; nvcc comes from the Python package index where it is not installed.
+check_cuda() {
+    local nvcc
+    if nvcc=$(scripts/nvcc); then
+        scripts/configure build/cuda -DGSC_CUDA=ON -DGSC_CUDA_COMPILER="$nvcc" -DGSC_TRAIN=OFF -DGSC_BUILD_TESTS=ON -DGSC_WERROR=1
+        cmake --build build/cuda -j "$jobs"
+        (cd build/cuda && ctest --output-on-failure -j "$jobs" -R '^(package_(symbols|layers|install|static|cuda_.*)|example_cuda_.*)$')
+    else
+        echo "skipped: cuda: nvcc can neither be found nor fetched, so nothing is compiled for the architectures"
+    fi
+    if clang -x cuda --cuda-device-only -nocudainc -nocudalib -S -o /dev/null /dev/null; then
+        scripts/configure build/cuda-clang -DGSC_CUDA=ON -DGSC_CUDA_COMPILER=clang -DGSC_TRAIN=OFF -DGSC_BUILD_TESTS=OFF \
+            -DGSC_WERROR=1
+        cmake --build build/cuda-clang -j "$jobs"
+    else
+        echo "skipped: cuda: there is no clang that compiles kernels"
+    fi
+}
 
 check_python_quick() { make test-python ARGS=quick; }
 check_python() { make test-python; }
