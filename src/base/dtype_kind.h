@@ -53,7 +53,7 @@ static inline const char *gsc__kind_name(gsc__kind kind)
 }
 
 /* Bytes of an element; 0 for GSC_NO_KIND. */
-static inline size_t gsc__kind_size(gsc__kind kind)
+GSC_INLINE size_t gsc__kind_size(gsc__kind kind)
 {
     switch (kind) {
     case GSC_F32: return sizeof(float);
@@ -66,7 +66,7 @@ static inline size_t gsc__kind_size(gsc__kind kind)
 }
 
 /* The bits of +infinity; greater magnitudes are NaNs. Of a floating-point kind. */
-static inline uint64_t gsc__kind_infinity(gsc__kind kind)
+GSC_INLINE uint64_t gsc__kind_infinity(gsc__kind kind)
 {
     switch (kind) {
     case GSC_F32: return 0x7f800000u;
@@ -77,7 +77,7 @@ static inline uint64_t gsc__kind_infinity(gsc__kind kind)
 }
 
 /* One element, of any kind but GSC_NO_KIND, as a double. */
-static inline double gsc__element(gsc__kind kind, const void *data, size_t index)
+GSC_INLINE double gsc__element(gsc__kind kind, const void *data, size_t index)
 {
     switch (kind) {
     case GSC_F32: return (double)((const float *)data)[index];

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.h: what the kernels need of their compiler, under one set of names for three: nvcc, clang's CUDA mode without
+ * a toolkit (__nvvm builtins), and the host's C++ compiler. Kernels that were compiled for the host run as fibers on
+ * the stand-in for the driver (tests/cuda/standin), which defines the functions gsc__fiber_*.
+ *
+ * A kernel is GSC_CUDA_KERNEL(name) { … args … }: extern "C", one struct by value, blocks of at most
+ * GSC_CUDA_MAX_THREADS threads in one dimension. All threads of a warp call gsc__warp_*, all of a block
+ * gsc__block_barrier. */
+#ifndef GSC_CUDA_DEVICE_H
+#define GSC_CUDA_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__CUDACC__)
+#define GSC_DEVICE static __device__ inline
+#define GSC_DEVICE_INLINE static __device__ __forceinline__
+#define GSC_DEVICE_RARE static __device__ __noinline__ /* keeps its registers out of its callers */
+#define GSC_DEVICE_CONSTANT static __device__ const
+#define GSC_SHARED __shared__
+#if defined(__CUDA_ARCH__) || __CUDACC_VER_MAJOR__ >= 12
+#define GSC_GRID_CONSTANT __grid_constant__
+#endif
+#define GSC_CUDA_ENTRY(threads) extern "C" __global__ void __launch_bounds__(threads)
+#elif defined(__CUDA__)
+#define GSC_DEVICE static __attribute__((device)) inline
+#define GSC_DEVICE_INLINE static __attribute__((device)) __attribute__((always_inline)) inline
+#define GSC_DEVICE_RARE static __attribute__((device)) __attribute__((noinline))
+#define GSC_DEVICE_CONSTANT static __attribute__((device)) const
+#define GSC_SHARED __attribute__((shared))
+#define GSC_GRID_CONSTANT
+#define GSC_CUDA_ENTRY(threads) extern "C" __attribute__((global)) __attribute__((launch_bounds(threads))) void
+/* The inline functions of base and core call memcpy, which string.h declares for the host alone. */
+extern "C" __attribute__((device)) void *memcpy(void *to, const void *from, size_t bytes);
+#else
+#define GSC_DEVICE static inline
+#define GSC_DEVICE_INLINE static inline
+#define GSC_DEVICE_RARE static __attribute__((noinline))
+#define GSC_DEVICE_CONSTANT static const
+#define GSC_SHARED static __attribute__((section("gsc_cuda_shared")))
+#define GSC_GRID_CONSTANT
+#define GSC_CUDA_ENTRY(threads) extern "C" void
+#endif
+
+#include "cuda/shared.h"
+
+/* gsc__cuda_<name>(const gsc__cuda_<name>_args args), as cuda/kernel_list.h lists it. */
+#define GSC_CUDA_KERNEL(name)                                                                                          \
+    GSC_CUDA_ENTRY(GSC_CUDA_MAX_THREADS) gsc__cuda_##name(GSC_GRID_CONSTANT const gsc__cuda_##name##_args args)
+
+enum { GSC_WARP = 32 };
+
+#if defined(__CUDACC__)
+
+GSC_DEVICE_INLINE unsigned gsc__thread(void) { return threadIdx.x; }
+GSC_DEVICE_INLINE unsigned gsc__block(void) { return blockIdx.x; }
+GSC_DEVICE_INLINE unsigned gsc__block_threads(void) { return blockDim.x; }
+GSC_DEVICE_INLINE unsigned gsc__grid_blocks(void) { return gridDim.x; }
+GSC_DEVICE_INLINE void gsc__block_barrier(void) { __syncthreads(); }
+GSC_DEVICE_INLINE void gsc__warp_barrier(void) { __syncwarp(); }
+GSC_DEVICE_INLINE void gsc__fence(void) { __threadfence(); }
+GSC_DEVICE_INLINE void gsc__fence_system(void) { __threadfence_system(); }
+GSC_DEVICE_INLINE bool gsc__warp_any(bool condition) { return __any_sync(0xffffffffu, condition) != 0; }
+GSC_DEVICE_INLINE uint32_t gsc__warp_xor_u32(uint32_t value, unsigned mask)
+{
+    return __shfl_xor_sync(0xffffffffu, value, (int)mask);
+}
+GSC_DEVICE_INLINE double gsc__divide(double a, double b) { return __ddiv_rn(a, b); }
+GSC_DEVICE_INLINE double gsc__square_root(double x) { return __dsqrt_rn(x); }
+GSC_DEVICE_INLINE void gsc__atomic_add_u64(uint64_t *at, uint64_t value)
+{
+    atomicAdd((unsigned long long *)at, (unsigned long long)value);
+}
+GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value)
+{
+    atomicMax((unsigned long long *)at, (unsigned long long)value);
+}
+
+#elif defined(__CUDA__)
+
+GSC_DEVICE_INLINE unsigned gsc__thread(void) { return (unsigned)__nvvm_read_ptx_sreg_tid_x(); }
+GSC_DEVICE_INLINE unsigned gsc__block(void) { return (unsigned)__nvvm_read_ptx_sreg_ctaid_x(); }
+GSC_DEVICE_INLINE unsigned gsc__block_threads(void) { return (unsigned)__nvvm_read_ptx_sreg_ntid_x(); }
+GSC_DEVICE_INLINE unsigned gsc__grid_blocks(void) { return (unsigned)__nvvm_read_ptx_sreg_nctaid_x(); }
+GSC_DEVICE_INLINE void gsc__block_barrier(void) { __syncthreads(); }
+GSC_DEVICE_INLINE void gsc__warp_barrier(void) { __nvvm_bar_warp_sync(0xffffffffu); }
+GSC_DEVICE_INLINE void gsc__fence(void) { __nvvm_membar_gl(); }
+GSC_DEVICE_INLINE void gsc__fence_system(void) { __nvvm_membar_sys(); }
+GSC_DEVICE_INLINE bool gsc__warp_any(bool condition) { return __nvvm_vote_any_sync(0xffffffffu, condition); }
+GSC_DEVICE_INLINE uint32_t gsc__warp_xor_u32(uint32_t value, unsigned mask)
+{
+    return (uint32_t)__nvvm_shfl_sync_bfly_i32(0xffffffffu, (int)value, (int)mask, GSC_WARP - 1);
+}
+GSC_DEVICE_INLINE double gsc__divide(double a, double b) { return __nvvm_div_rn_d(a, b); }
+GSC_DEVICE_INLINE double gsc__square_root(double x) { return __nvvm_sqrt_rn_d(x); }
+GSC_DEVICE_INLINE void gsc__atomic_add_u64(uint64_t *at, uint64_t value)
+{
+    __nvvm_atom_add_gen_ll((long long *)at, (long long)value);
+}
+GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value)
+{
+    __nvvm_atom_max_gen_ull((unsigned long long *)at, value);
+}
+
+#else
+
+extern "C" {
+unsigned gsc__fiber_thread(void);        /* index in its block */
+unsigned gsc__fiber_block(void);         /* index in the grid */
+unsigned gsc__fiber_block_threads(void); /* threads of a block */
+unsigned gsc__fiber_grid_blocks(void);   /* blocks of the grid */
+void gsc__fiber_block_barrier(void);
+void gsc__fiber_warp_barrier(void);
+bool gsc__fiber_warp_any(bool condition);
+uint32_t gsc__fiber_warp_xor(uint32_t value,
+                             unsigned mask); /* the value of the thread whose lane is this one's ^ mask */
+double gsc__fiber_square_root(double x);
+}
+
+GSC_DEVICE_INLINE unsigned gsc__thread(void) { return gsc__fiber_thread(); }
+GSC_DEVICE_INLINE unsigned gsc__block(void) { return gsc__fiber_block(); }
+GSC_DEVICE_INLINE unsigned gsc__block_threads(void) { return gsc__fiber_block_threads(); }
+GSC_DEVICE_INLINE unsigned gsc__grid_blocks(void) { return gsc__fiber_grid_blocks(); }
+GSC_DEVICE_INLINE void gsc__block_barrier(void) { gsc__fiber_block_barrier(); }
+GSC_DEVICE_INLINE void gsc__warp_barrier(void) { gsc__fiber_warp_barrier(); }
+GSC_DEVICE_INLINE void gsc__fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+GSC_DEVICE_INLINE void gsc__fence_system(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+GSC_DEVICE_INLINE bool gsc__warp_any(bool condition) { return gsc__fiber_warp_any(condition); }
+GSC_DEVICE_INLINE uint32_t gsc__warp_xor_u32(uint32_t value, unsigned mask) { return gsc__fiber_warp_xor(value, mask); }
+GSC_DEVICE_INLINE double gsc__divide(double a, double b) { return a / b; }
+GSC_DEVICE_INLINE double gsc__square_root(double x) { return gsc__fiber_square_root(x); }
+/* Only one fiber runs at a time. */
+GSC_DEVICE_INLINE void gsc__atomic_add_u64(uint64_t *at, uint64_t value) { *at += value; }
+GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value) { *at = value > *at ? value : *at; }
+
+#endif
+
+GSC_DEVICE_INLINE unsigned gsc__lane(void) { return gsc__thread() % GSC_WARP; }
+
+GSC_DEVICE_INLINE uint64_t gsc__warp_xor_u64(uint64_t value, unsigned mask)
+{
+    uint32_t low = gsc__warp_xor_u32((uint32_t)value, mask), high = gsc__warp_xor_u32((uint32_t)(value >> 32), mask);
+    return (uint64_t)high << 32 | low;
+}
+
+GSC_DEVICE_INLINE uint64_t gsc__double_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+GSC_DEVICE_INLINE double gsc__bits_double(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+GSC_DEVICE_INLINE double gsc__warp_xor_f64(double value, unsigned mask)
+{
+    return gsc__bits_double(gsc__warp_xor_u64(gsc__double_bits(value), mask));
+}
+
+/* 16 bytes, aligned: one load, one store. */
+struct alignas(16) gsc__vector {
+    uint32_t words[4];
+};
+
+#endif

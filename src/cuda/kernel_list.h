@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_list.h: every kernel, once: X(name). The kernel is gsc__cuda_<name>, its argument the struct
+ * gsc__cuda_<name>_args of cuda/shared.h or cuda/optim_shared.h. The host's handles and the stand-in's table follow. */
+#ifndef GSC_CUDA_KERNEL_LIST_H
+#define GSC_CUDA_KERNEL_LIST_H
+
+/* The scaler's. */
+#define GSC_CUDA_SCALER_KERNELS(X)                                                                                     \
+    X(upload)      /* words into device memory */                                                                      \
+    X(items)       /* which tensor each item belongs to */                                                             \
+    X(begin)       /* a check: its factor, empty results */                                                            \
+    X(scan)        /* multiplies, checks */                                                                            \
+    X(sum)         /* the same, and a sum of |y|^p for each item, p = 1 and 2 */                                       \
+    X(power)       /* a sum of powers for each item, other p */                                                        \
+    X(tree)        /* one level of the sum over items */                                                               \
+    X(gather)      /* another device's results into those of the scaler's device */                                    \
+    X(pack)        /* what ranks agree on */                                                                           \
+    X(decide)      /* the verdict, and the report */                                                                   \
+    X(measure)     /* a norm's pass: its factor, empty results */                                                      \
+    X(norm_values) /* what ranks add up */                                                                             \
+    X(clip)        /* norm and coefficient */                                                                          \
+    X(finish)      /* counts a step */                                                                                 \
+    X(update)      /* the schedule, and a snapshot */                                                                  \
+    X(load)        /* another state */                                                                                 \
+    X(acknowledge) /* a halt was reported */                                                                           \
+    X(snapshot)    /* for settle */                                                                                    \
+    X(scale)       /* out = in * scale */
+
+#define GSC_CUDA_KERNELS(X) GSC_CUDA_SCALER_KERNELS(X)
+
+enum {
+#define GSC_CUDA_NAME_KERNEL(name) GSC_CUDA_KERNEL_##name,
+    GSC_CUDA_KERNELS(GSC_CUDA_NAME_KERNEL)
+#undef GSC_CUDA_NAME_KERNEL
+        GSC_CUDA_KERNEL_COUNT
+};
+
+#endif
