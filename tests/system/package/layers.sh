@@ -33,10 +33,8 @@ c_library='assert|errno|fenv|float|inttypes|limits|math|signal|stdarg|stdatomic|
 c_library="$c_library|string|time|pthread|sched|unistd|sys/auxv|cpuid|immintrin|xmmintrin|arm_neon"
 core_headers='gradscaler|status|runtime|dtype|optimizer|scaler|gradients|version'
 check() {
-    files=$(find "$SOURCE/$1" -name '*.[ch]' -o -name '*.cu')
-    [ -n "$files" ] || fail "$1 is empty"
-    # shellcheck disable=SC2086 # a list of files
-    wrong=$(grep -nE '^ *# *include' $files /dev/null |
+    find "$SOURCE/$1" -name '*.[ch]' -o -name '*.cu' | grep -q . || fail "$1 is empty"
+    wrong=$(grep -rnE --include='*.[ch]' --include='*.cu' '^ *# *include' "$SOURCE/$1" |
         grep -v -E "include +(\"($2)\"|<($3)>) *(/\*.*)?$") || return 0
     fail "$1 must not include this:
 $wrong"
