@@ -166,6 +166,7 @@ static void run_child(const series *s, progress *p)
 {
     static operands o;
     setenv("ONEDNN_MAX_CPU_ISA", s->isa, 1);
+    setenv("DNNL_MAX_CPU_ISA", s->isa, 1); /* its name before oneDNN 2.3 */
     gsc_set_num_threads(1);
     o.a_end = map_guarded(sizeof(float[SMALL * LARGEST_K]));
     o.b_end = map_guarded(sizeof(float[SMALL * LARGEST_K]));
