@@ -91,4 +91,11 @@ GSC_INLINE double gsc__element(gsc__kind kind, const void *data, size_t index)
 /* Whether the tensor's elements are on the CPU. */
 static inline bool gsc__is_on_cpu(const DLTensor *tensor) { return tensor->device.device_type == kDLCPU; }
 
+/* Or on that device. The CPU is one device, whatever its number. */
+static inline bool gsc__is_on(const DLTensor *tensor, DLDevice device)
+{
+    return tensor->device.device_type == device.device_type &&
+           (device.device_type == kDLCPU || tensor->device.device_id == device.device_id);
+}
+
 #endif

@@ -7,8 +7,10 @@
  *
  * A module is a library of its own. It may include the public headers, base's inline headers and this one; it calls
  * the public functions of libgradscaler (gsc_fail) and nothing else. Each function below returns GSC_OK, or
- * GSC_ERR_DEVICE with a message that ends in the driver's text, or GSC_ERR_MEMORY. Only create, record_create and the
- * first scan of a longer list than before allocate; only settle, and what says so, waits for the device. */
+ * GSC_ERR_DEVICE with a message that ends in the driver's text, or GSC_ERR_MEMORY, and then nothing was enqueued. Only
+ * create, record_create and the first scan of a longer list than before allocate; only settle, and what says so, waits
+ * for the device.
+ */
 #ifndef GSC_CORE_BACKEND_H
 #define GSC_CORE_BACKEND_H
 
@@ -63,7 +65,7 @@ typedef struct gsc__device_options {
 typedef struct gsc__device_scan {
     const gsc__device_tensor *tensors; /* those on devices; those on the CPU are in host_* */
     size_t count;
-    bool same_tensors;   /* the same as in the record's scan before this one */
+    bool same_tensors;   /* the same as in the record's scan or replace before this one, which succeeded */
     size_t grad_count;   /* indices are below this */
     bool unscales;       /* in place; else the gradients are only read */
     double p;            /* 1, 2, infinity or another p > 0: add up this norm of the products, too; 0: none */
@@ -89,8 +91,8 @@ typedef struct gsc__device_verdict {
     gsc_outcome outcome;          /* of the last `finish`, which may be replayed by a graph; never PENDING */
     gsc__device_numbers finished; /* the numbers then */
     uint64_t checks;              /* so far; the one with the report below: */
-    uint64_t reported_check;      /* 0: none yet */
-    size_t report_count;          /* gradients that were not finite in it */
+    uint64_t reported_check;      /* the last one that found an overflow, on any rank; 0: none yet */
+    size_t report_count;          /* gradients on devices of this rank that were not finite in it */
 } gsc__device_verdict;
 
 typedef enum gsc__halt {
@@ -195,7 +197,8 @@ struct gsc_backend {
 
     /* Waits for all work enqueued so far; a failure of the device is returned here at the latest. */
     gsc_status (*settle)(gsc__device *device, gsc__device_snapshot *out);
-    /* The latest snapshot that has reached the host; does not wait. Returns false if it is the one returned before. */
+    /* The latest snapshot that has reached the host; does not wait. Returns false if it is not newer than what peek and
+     * settle have returned before. */
     bool (*peek)(gsc__device *device, gsc__device_snapshot *out);
     /* As it was at the last settle. */
     void (*verdict)(const gsc__device_record *record, gsc__device_verdict *out);

@@ -11,7 +11,7 @@ static gsc_status scale_one(const DLTensor *in, DLTensor *out, double scale)
     if (gsc__scale_fast(in, out, scale))
         return GSC_OK;
     gsc__pair pair;
-    GSC_TRY(gsc__pair_check(in, out, &subject, &pair));
+    GSC_TRY(gsc__pair_check(in, out, NULL, &subject, &pair));
     gsc__scale_apply(in, out, scale, NULL);
     return GSC_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fast_view.h: gsc__view_check in a few inlined comparisons, for compact tensors on the CPU.
+/* fast_view.h: gsc__view_check in a few inlined comparisons, for compact tensors on one device that is served: the CPU,
+ * or the first of gsc__served.
  *
  * Whatever gsc__view_fast accepts, gsc__view_check accepts with the same result. */
 #ifndef GSC_GRADIENTS_FAST_VIEW_H
@@ -14,10 +15,12 @@ enum {
     GSC_FAST_BITS = 40
 }; /* of the number of elements and of byte_offset: far too few for addresses to wrap around */
 
-/* Returns false if the tensor is not on the CPU or not of float32, float64 or bfloat16: the kinds that need no rule. */
-static inline bool gsc__fast_kind(const DLTensor *tensor, gsc__kind *kind)
+#define GSC_ON_CPU ((DLDevice){kDLCPU, 0})
+
+/* Returns false if the tensor is not on the device or not of float32, float64 or bfloat16: the kinds that need no rule. */
+static inline bool gsc__fast_kind(const DLTensor *tensor, DLDevice device, gsc__kind *kind)
 {
-    if (!gsc__is_on_cpu(tensor) || tensor->dtype.lanes != 1)
+    if (!gsc__is_on(tensor, device) || tensor->dtype.lanes != 1)
         return false;
     if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32)
         *kind = GSC_F32;
@@ -56,9 +59,9 @@ static inline char *gsc__fast_start(const DLTensor *tensor)
 }
 
 /* Returns false if undecided; then call gsc__view_check. */
-static inline bool gsc__view_fast(const DLTensor *tensor, gsc__view *out)
+static inline bool gsc__view_fast(const DLTensor *tensor, DLDevice device, gsc__view *out)
 {
-    if (!gsc__fast_kind(tensor, &out->kind))
+    if (!gsc__fast_kind(tensor, device, &out->kind))
         return false;
     char *start = gsc__fast_start(tensor);
     size_t count = gsc__fast_count(tensor), misaligned = (uintptr_t)start & (gsc__kind_size(out->kind) - 1);
@@ -75,14 +78,15 @@ static inline bool gsc__view_fast(const DLTensor *tensor, gsc__view *out)
 static inline gsc_status gsc__view_make(const DLTensor *tensor, const gsc__view_rules *rules,
                                         const gsc__message_subject *subject, gsc__view *out)
 {
-    return gsc__view_fast(tensor, out) ? GSC_OK : gsc__view_check(tensor, rules, subject, out);
+    const DLDevice device = rules->served ? rules->served->device : GSC_ON_CPU;
+    return gsc__view_fast(tensor, device, out) ? GSC_OK : gsc__view_check(tensor, rules, subject, out);
 }
 
 /* Whether gsc__view_fast would make this view of this tensor again. */
-static inline bool gsc__view_unchanged(const gsc__view *view, const DLTensor *tensor)
+static inline bool gsc__view_unchanged(const gsc__view *view, const DLTensor *tensor, DLDevice device)
 {
     gsc__kind kind;
-    return view->tensor == tensor && gsc__fast_kind(tensor, &kind) && view->kind == kind &&
+    return view->tensor == tensor && gsc__fast_kind(tensor, device, &kind) && view->kind == kind &&
            view->start == gsc__fast_start(tensor) && view->count == gsc__fast_count(tensor) && view->dense;
 }
 

@@ -40,7 +40,7 @@ static gsc_status collect(gsc__list *list, DLTensor *const *grads, size_t n, lis
 static bool scan_one(DLTensor *const *grads, size_t n, gsc__kernel *const *kernels, double factor, bool *found_inf)
 {
     gsc__view view;
-    if (n != 1 || !grads || !grads[0] || !gsc__view_fast(grads[0], &view) || view.count >= GSC_PARALLEL_MIN)
+    if (n != 1 || !grads || !grads[0] || !gsc__view_fast(grads[0], GSC_ON_CPU, &view) || view.count >= GSC_PARALLEL_MIN)
         return false;
     const gsc__run run = {view.start, view.count};
     *found_inf = kernels[view.kind](&run, 1, factor, NULL) >= gsc__kind_infinity(view.kind);

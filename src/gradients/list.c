@@ -113,7 +113,8 @@ __attribute__((noinline)) static gsc_status add_checked(gsc__list *list, const D
 {
     const gsc__message_subject subject = {
         .api = rules->api, .what = "gradient", .listed = true, .index = index, .name = name};
-    const gsc__view_rules view_rules = {.writes = rules->writes, .allow_fp16 = rules->allow_fp16};
+    const gsc__view_rules view_rules = {
+        .writes = rules->writes, .allow_fp16 = rules->allow_fp16, .served = rules->served};
     gsc__view *view = &list->views[list->count];
     GSC_TRY(gsc__view_check(tensor, &view_rules, &subject, view));
     return view->count > 0 ? append_view(list, rules->api) : GSC_OK;
@@ -121,28 +122,30 @@ __attribute__((noinline)) static gsc_status add_checked(gsc__list *list, const D
 
 #define SHORT_INDEX(index) ((uint32_t)(index)&0x7fffffffu) /* of more gradients, messages name another one */
 
-static inline gsc_status add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules)
+/* device: whose compact tensors are checked fast. Always inlined with a constant for the CPU. */
+__attribute__((always_inline)) static inline gsc_status add(gsc__list *list, const DLTensor *tensor, size_t index,
+                                                            const gsc__list_rules *rules, DLDevice device)
 {
     if (!tensor)
         return GSC_OK;
     gsc__view *view = &list->views[list->count];
     if (list->matches_previous) {
         if (list->count < list->previous_count && view->index == SHORT_INDEX(index) &&
-            gsc__view_unchanged(view, tensor)) {
+            gsc__view_unchanged(view, tensor, device)) {
             list->count++;
             return GSC_OK;
         }
         recount(list);
     }
     view->index = SHORT_INDEX(index);
-    if (gsc__view_fast(tensor, view))
+    if (gsc__view_fast(tensor, device, view))
         return append_view(list, rules->api);
     return add_checked(list, tensor, index, NULL, rules);
 }
 
 gsc_status gsc__list_add(gsc__list *list, const DLTensor *tensor, size_t index, const gsc__list_rules *rules)
 {
-    return add(list, tensor, index, rules);
+    return add(list, tensor, index, rules, rules->served ? rules->served->device : GSC_ON_CPU);
 }
 
 gsc_status gsc__list_tensor_failed(const gsc__list_source *source, size_t index, const char *api, bool has_message)
@@ -158,20 +161,29 @@ gsc_status gsc__list_tensor_failed(const gsc__list_source *source, size_t index,
                     gsc__message_subject_text(&subject, text, sizeof text), reason);
 }
 
-gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules)
+__attribute__((always_inline)) static inline gsc_status add_each(gsc__list *list, size_t n,
+                                                                 const gsc__list_source *source,
+                                                                 const gsc__list_rules *rules, DLDevice device)
 {
     uint64_t messages = gsc__message_count();
     for (size_t i = 0; i < n; i++) {
         const DLTensor *tensor = source->tensor(source->self, i);
         if (tensor && tensor == source->failed)
             return gsc__list_tensor_failed(source, i, rules->api, gsc__message_count() != messages);
-        if (add(list, tensor, i, rules) == GSC_OK)
+        if (add(list, tensor, i, rules, device) == GSC_OK)
             continue;
         /* Fails again, now with the name in the message. */
         const char *name = source->name ? source->name(source->self, i) : NULL;
         return add_checked(list, tensor, i, name, rules);
     }
     return GSC_OK;
+}
+
+gsc_status gsc__list_add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules)
+{
+    if (rules->served)
+        return add_each(list, n, source, rules, rules->served->device);
+    return add_each(list, n, source, rules, GSC_ON_CPU);
 }
 
 static gsc__gradient_text describe(const gsc__list *list, size_t view, const gsc__list_source *source)

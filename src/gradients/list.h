@@ -53,6 +53,7 @@ typedef struct gsc__list_rules {
     bool writes; /* elements will be written: refuse strides that reach one twice, and views that share some; the same
                     for all calls of one list */
     bool allow_fp16;
+    const gsc__served *served; /* as in gsc__view_rules; the same for all calls of one list */
     bool distinct;   /* for gsc__list_finish: the caller knows that no two views share elements */
     const char *api; /* the public function, for messages */
 } gsc__list_rules;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/dtype_text.h"
 #include "base/try.h"
 #include "gradients/distinct.h"
 #include "gradients/fast_view.h"
@@ -80,8 +81,17 @@ static gsc_status check_overlap(const gsc__view *in, const gsc__view *out, const
         describe_pair(pair).text, pair->what);
 }
 
-gsc_status gsc__pair_check(const DLTensor *in, const DLTensor *out, const gsc__message_subject *in_subject,
-                           gsc__pair *pair)
+static gsc_status check_devices(const DLTensor *in, const DLTensor *out, const gsc__message_subject *pair)
+{
+    if (gsc__is_on(in, out->device))
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_DEVICE, "%s: %s is on %s, out on %s; allowed is one device for both",
+                    describe_pair(pair).text, pair->what, gsc__describe_device(in->device).text,
+                    gsc__describe_device(out->device).text);
+}
+
+gsc_status gsc__pair_check(const DLTensor *in, const DLTensor *out, const gsc__served *served,
+                           const gsc__message_subject *in_subject, gsc__pair *pair)
 {
     gsc__message_subject out_subject = *in_subject;
     out_subject.what = "out";
@@ -89,9 +99,12 @@ gsc_status gsc__pair_check(const DLTensor *in, const DLTensor *out, const gsc__m
     if (!in || !out)
         return gsc_fail(GSC_ERR_VALUE, "%s is NULL",
                         gsc__message_subject_text(in ? &out_subject : in_subject, where, sizeof where));
-    const gsc__view_rules reads = {.writes = false, .allow_fp16 = true}, writes = {.writes = true, .allow_fp16 = true};
+    const gsc__view_rules reads = {.allow_fp16 = true, .served = served},
+                          writes = {.writes = true, .allow_fp16 = true, .served = served};
     GSC_TRY(gsc__view_make(in, &reads, in_subject, &pair->in));
     GSC_TRY(gsc__view_make(out, &writes, &out_subject, &pair->out));
+    if (served)
+        GSC_TRY(check_devices(in, out, in_subject));
     GSC_TRY(check_shapes(in, out, in_subject));
     GSC_TRY(check_kinds(pair->in.kind, pair->out.kind, in_subject));
     return pair->in.count > 0 ? check_overlap(&pair->in, &pair->out, in_subject) : GSC_OK;

@@ -14,10 +14,11 @@ typedef struct gsc__pair {
     gsc__view in, out;
 } gsc__pair;
 
-/* Same shape, out's dtype equal to in's or float32/float64 wider than it, CPU, out not self-overlapping, out the same
- * view as in or disjoint from it. in_subject is what messages call `in`. */
-gsc_status gsc__pair_check(const DLTensor *in, const DLTensor *out, const gsc__message_subject *in_subject,
-                           gsc__pair *pair);
+/* Same shape, out's dtype equal to in's or float32/float64 wider than it, one device, which is the CPU or served, out
+ * not self-overlapping, out the same view as in or disjoint from it. served NULL: the CPU alone. in_subject is what
+ * messages call `in`. */
+gsc_status gsc__pair_check(const DLTensor *in, const DLTensor *out, const gsc__served *served,
+                           const gsc__message_subject *in_subject, gsc__pair *pair);
 
 /* Of n checked pairs: each out shares no element with another pair's tensors. Of equal pairs, all but the first become
  * empty. subject: the public function, and what messages call an `in`. GSC_ERR_MEMORY: the check needs a list. */

@@ -175,7 +175,7 @@ void gsc__scale_apply(const DLTensor *in, const DLTensor *out, double factor, bo
 bool gsc__scale_fast(const DLTensor *in, const DLTensor *out, double factor)
 {
     gsc__view from, to;
-    if (!in || !out || !gsc__view_fast(in, &from) || !gsc__view_fast(out, &to))
+    if (!in || !out || !gsc__view_fast(in, GSC_ON_CPU, &from) || !gsc__view_fast(out, GSC_ON_CPU, &to))
         return false;
     if (from.kind != to.kind || from.count > CHUNK || in->ndim != out->ndim)
         return false;

@@ -18,7 +18,7 @@ static gsc_status check_pairs(const gsc__scale_list *list, gsc__pair *pairs)
         subject.index = i;
         pairs[i].in.count = 0;
         if (!list->passes_null_over || (list->in[i] && list->out[i]))
-            GSC_TRY(gsc__pair_check(list->in[i], list->out[i], &subject, &pairs[i]));
+            GSC_TRY(gsc__pair_check(list->in[i], list->out[i], NULL, &subject, &pairs[i]));
     }
     return gsc__pairs_check(pairs, list->n, &subject);
 }

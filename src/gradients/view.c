@@ -75,6 +75,17 @@ static gsc_status check_dtype(DLDataType dtype, const gsc__view_rules *rules, co
     return GSC_OK;
 }
 
+static gsc_status check_device(const DLTensor *tensor, const gsc__served *served, const gsc__message_subject *subject)
+{
+    if (!served)
+        return refuse(subject, GSC_ERR_DEVICE, "is on %s; served is the CPU",
+                      gsc__describe_device(tensor->device).text);
+    if (gsc__is_on(tensor, served->device))
+        return GSC_OK;
+    char where[SUBJECT_SIZE];
+    return served->check(tensor->device, gsc__message_subject_text(subject, where, sizeof where));
+}
+
 /* *count becomes the number of elements: 0 if a size is 0, however large the others are. */
 static gsc_status check_shape(const DLTensor *tensor, const gsc__message_subject *subject, size_t element_size,
                               size_t *count)
@@ -173,10 +184,8 @@ gsc_status gsc__view_check(const DLTensor *tensor, const gsc__view_rules *rules,
                            gsc__view *out)
 {
     GSC_TRY(check_dtype(tensor->dtype, rules, subject, &out->kind));
-    if (tensor->device.device_type != kDLCPU) {
-        return refuse(subject, GSC_ERR_DEVICE, "is on %s; served is the CPU",
-                      gsc__describe_device(tensor->device).text);
-    }
+    if (!gsc__is_on_cpu(tensor))
+        GSC_TRY(check_device(tensor, rules->served, subject));
     size_t element_size = gsc__kind_size(out->kind);
     out->tensor = tensor;
     out->start = NULL;

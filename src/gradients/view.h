@@ -29,9 +29,17 @@ typedef struct gsc__gradient_text {
 } gsc__gradient_text;
 gsc__gradient_text gsc__describe_gradient(size_t index, const char *name /* may be NULL */);
 
+/* The devices whose tensors pass besides the CPU's. Their elements are not touched here. */
+typedef struct gsc__served {
+    DLDevice device; /* the first of them, whose compact tensors are checked fast */
+    gsc_status (*check)(DLDevice device, const char *api); /* of others: GSC_ERR_DEVICE, with a message that begins with
+                                                              `api` */
+} gsc__served;
+
 typedef struct gsc__view_rules {
     bool writes; /* elements will be written: refuse strides that reach one twice */
     bool allow_fp16;
+    const gsc__served *served; /* NULL: the CPU alone */
 } gsc__view_rules;
 
 /* A checked tensor. */

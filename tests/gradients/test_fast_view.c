@@ -80,7 +80,7 @@ static void test_both_make_the_same_view(void **state)
         random_tensor t;
         make_tensor(&t, &seed);
         gsc__view fast, checked;
-        if (!gsc__view_fast(&t.tensor, &fast)) {
+        if (!gsc__view_fast(&t.tensor, GSC_ON_CPU, &fast)) {
             left++;
             passed_on += gsc__view_check(&t.tensor, &rules, &subject, &checked) == GSC_OK;
             continue;
@@ -92,7 +92,7 @@ static void test_both_make_the_same_view(void **state)
         assert_int_equal(fast.count, checked.count);
         assert_int_equal(fast.kind, checked.kind);
         assert_int_equal(fast.dense, checked.dense);
-        assert_true(gsc__view_unchanged(&checked, &t.tensor));
+        assert_true(gsc__view_unchanged(&checked, &t.tensor, GSC_ON_CPU));
     }
     /* Both paths are taken often, and much of what the fast one leaves is valid. */
     assert_in_range(accepted, 100000, 400000);
@@ -111,7 +111,7 @@ static void test_unchanged(void **state)
         make_tensor(&t, &seed);
         make_tensor(&u, &seed);
         gsc__view before, after;
-        if (!gsc__view_fast(&t.tensor, &before))
+        if (!gsc__view_fast(&t.tensor, GSC_ON_CPU, &before))
             continue;
         switch (below(&seed, 5)) {
         case 0: t.tensor.data = u.tensor.data; break;
@@ -120,11 +120,11 @@ static void test_unchanged(void **state)
         case 3: t.tensor.device = u.tensor.device; break;
         default: t.tensor.ndim = u.tensor.ndim, t.tensor.shape = u.tensor.shape, t.tensor.strides = u.tensor.strides;
         }
-        bool same = gsc__view_fast(&t.tensor, &after) && after.start == before.start && after.count == before.count &&
+        bool same = gsc__view_fast(&t.tensor, GSC_ON_CPU, &after) && after.start == before.start && after.count == before.count &&
                     after.kind == before.kind;
-        if (gsc__view_unchanged(&before, &t.tensor))
+        if (gsc__view_unchanged(&before, &t.tensor, GSC_ON_CPU))
             assert_ok(gsc__view_check(&t.tensor, &rules, &subject, &after));
-        assert_int_equal(gsc__view_unchanged(&before, &t.tensor), same);
+        assert_int_equal(gsc__view_unchanged(&before, &t.tensor, GSC_ON_CPU), same);
         changed += !same;
     }
     assert_in_range(changed, 10000, 150000);

@@ -16,7 +16,7 @@ static gsc_status check_pair(DLDataType dtype, int64_t in_start, int64_t in_stri
     DLTensor out = tensor_over(base + out_start * dtype.bits / 8, dtype, 1, &shape, &out_stride);
     const gsc__message_subject subject = {.api = "gsc_scaler_scale", .what = "in"};
     gsc__pair pair;
-    return gsc__pair_check(&in, &out, &subject, &pair);
+    return gsc__pair_check(&in, &out, NULL, &subject, &pair);
 }
 
 static void test_in_and_out(void **state)
@@ -45,10 +45,10 @@ static void test_scale_of_alternating_columns(void **state)
             DLTensor out = tensor_over(memory + 1, GSC_FLOAT32, 2, shape, strides);
             const gsc__message_subject subject = {.api = "gsc_scaler_scale", .what = "in"};
             gsc__pair pair;
-            assert_ok(gsc__pair_check(&in, &out, &subject, &pair));
-            assert_ok(gsc__pair_check(&out, &in, &subject, &pair));
+            assert_ok(gsc__pair_check(&in, &out, NULL, &subject, &pair));
+            assert_ok(gsc__pair_check(&out, &in, NULL, &subject, &pair));
             out.data = memory + 2;
-            assert_fails(GSC_ERR_VALUE, gsc__pair_check(&in, &out, &subject, &pair), "overlap");
+            assert_fails(GSC_ERR_VALUE, gsc__pair_check(&in, &out, NULL, &subject, &pair), "overlap");
         }
 }
 
