@@ -118,3 +118,13 @@ function(gsc_cuda_image_flags output)
   endif()
   set(${output} ${flags} PARENT_SCOPE)
 endfunction()
+
+# The same for PTX alone, of the first architecture.
+function(gsc_cuda_text_flags output)
+  list(GET gsc_cuda_architectures 0 first)
+  if(gsc_cuda_compiler_id STREQUAL nvcc)
+    set(${output} ${gsc_nvcc_flags} -ptx -arch=compute_${first} PARENT_SCOPE)
+  else()
+    set(${output} ${gsc_clang_cuda_flags} -S PARENT_SCOPE)
+  endif()
+endfunction()
