@@ -31,8 +31,9 @@
 #define GSC_SHARED __attribute__((shared))
 #define GSC_GRID_CONSTANT
 #define GSC_CUDA_ENTRY(threads) extern "C" __attribute__((global)) __attribute__((launch_bounds(threads))) void
-/* The inline functions of base and core call memcpy, which string.h declares for the host alone. */
-extern "C" __attribute__((device)) void *memcpy(void *to, const void *from, size_t bytes);
+/* The inline functions of base and core call memcpy, which string.h declares for the host alone. (A device function of
+ * that name would be called, not expanded.) */
+#define memcpy __builtin_memcpy
 #else
 #define GSC_DEVICE static inline
 #define GSC_DEVICE_INLINE static inline
@@ -41,6 +42,13 @@ extern "C" __attribute__((device)) void *memcpy(void *to, const void *from, size
 #define GSC_SHARED static __attribute__((section("gsc_cuda_shared")))
 #define GSC_GRID_CONSTANT
 #define GSC_CUDA_ENTRY(threads) extern "C" void
+#endif
+
+/* Stands before a loop that is not to be unrolled, to save registers. */
+#if defined(__CUDACC__) || defined(__CUDA__)
+#define GSC_DEVICE_NO_UNROLL _Pragma("unroll 1")
+#else
+#define GSC_DEVICE_NO_UNROLL
 #endif
 
 #include "cuda/shared.h"

@@ -26,7 +26,15 @@
     X(snapshot)    /* for settle */                                                                                    \
     X(scale)       /* out = in * scale */
 
-#define GSC_CUDA_KERNELS(X) GSC_CUDA_SCALER_KERNELS(X)
+/* The optimizers'. */
+#define GSC_CUDA_OPTIM_KERNELS(X)                                                                                      \
+    X(optim_items)   /* which parameter each item belongs to */                                                        \
+    X(optim_counts)  /* sets the step counts */                                                                        \
+    X(optim_prepare) /* the factors of each parameter's step */                                                        \
+    X(optim_sgd)     /* the step */                                                                                    \
+    X(optim_adam)    /* the same, Adam and AdamW */
+
+#define GSC_CUDA_KERNELS(X) GSC_CUDA_SCALER_KERNELS(X) GSC_CUDA_OPTIM_KERNELS(X)
 
 enum {
 #define GSC_CUDA_NAME_KERNEL(name) GSC_CUDA_KERNEL_##name,
