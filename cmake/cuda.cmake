@@ -7,10 +7,13 @@ set(gsc_cuda_architectures 75 80 86 89 90)
 
 # The same numbers as on the CPU: no contraction, no flush to zero, correctly rounded division and square root. nvcc checks
 # the version of the host's compiler, of which it only uses the preprocessor here.
-set(gsc_nvcc_flags -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings
-                   -allow-unsupported-compiler)
+set(gsc_nvcc_flags -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -allow-unsupported-compiler)
 set(gsc_clang_cuda_flags -x cuda --cuda-device-only --cuda-path=/nonexistent -nocudainc -nocudalib -std=c++17 -O3
-                         -ffp-contract=off -Wall -Wextra -Werror --cuda-gpu-arch=sm_75)
+                         -ffp-contract=off -Wall -Wextra --cuda-gpu-arch=sm_75)
+if(GSC_WERROR)
+  list(APPEND gsc_nvcc_flags -Werror all-warnings)
+  list(APPEND gsc_clang_cuda_flags -Werror)
+endif()
 
 # Sets gsc_cuda_compiler_id to nvcc or clang if the compiler can be used, else gsc_cuda_reason.
 function(gsc_cuda_try path)
@@ -51,6 +54,7 @@ endfunction()
 # Sets GSC_CUDA_COMPILER in the cache, and gsc_cuda_compiler_id.
 function(gsc_cuda_find_compiler)
   set(GSC_CUDA_COMPILER "" CACHE STRING "nvcc, or clang with CUDA mode; empty: looked for")
+  set(gsc_cuda_compiler_id "")
   set(named "${GSC_CUDA_COMPILER}")
   set(place GSC_CUDA_COMPILER)
   if(NOT named AND NOT "$ENV{CUDACXX}" STREQUAL "")
@@ -100,7 +104,7 @@ function(gsc_cuda_find_compiler)
   endif()
   message(STATUS "Kernels for CUDA: ${found} (${gsc_cuda_compiler_id})")
   set(GSC_CUDA_COMPILER "${found}" PARENT_SCOPE)
-  set(gsc_cuda_compiler_id ${gsc_cuda_compiler_id} PARENT_SCOPE)
+  set(gsc_cuda_compiler_id ${gsc_cuda_compiler_id} CACHE INTERNAL "nvcc or clang")
 endfunction()
 
 # Sets `output` to the arguments after the compiler's path that make a loadable image: with nvcc a fatbin of all
