@@ -57,6 +57,13 @@
 #define GSC_CUDA_KERNEL(name)                                                                                          \
     GSC_CUDA_ENTRY(GSC_CUDA_MAX_THREADS) gsc__cuda_##name(GSC_GRID_CONSTANT const gsc__cuda_##name##_args args)
 
+/* Before a loop with few rounds: their arrays then need no memory. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define GSC_UNROLL _Pragma("GCC unroll 8")
+#else
+#define GSC_UNROLL _Pragma("unroll")
+#endif
+
 enum { GSC_WARP = 32 };
 
 #if defined(__CUDACC__)
@@ -76,9 +83,9 @@ GSC_DEVICE_INLINE uint32_t gsc__warp_xor_u32(uint32_t value, unsigned mask)
 }
 GSC_DEVICE_INLINE double gsc__divide(double a, double b) { return __ddiv_rn(a, b); }
 GSC_DEVICE_INLINE double gsc__square_root(double x) { return __dsqrt_rn(x); }
-GSC_DEVICE_INLINE void gsc__atomic_add_u64(uint64_t *at, uint64_t value)
+GSC_DEVICE_INLINE uint64_t gsc__atomic_add_u64(uint64_t *at, uint64_t value) /* returns what was there */
 {
-    atomicAdd((unsigned long long *)at, (unsigned long long)value);
+    return atomicAdd((unsigned long long *)at, (unsigned long long)value);
 }
 GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value)
 {
@@ -92,19 +99,31 @@ GSC_DEVICE_INLINE unsigned gsc__block(void) { return (unsigned)__nvvm_read_ptx_s
 GSC_DEVICE_INLINE unsigned gsc__block_threads(void) { return (unsigned)__nvvm_read_ptx_sreg_ntid_x(); }
 GSC_DEVICE_INLINE unsigned gsc__grid_blocks(void) { return (unsigned)__nvvm_read_ptx_sreg_nctaid_x(); }
 GSC_DEVICE_INLINE void gsc__block_barrier(void) { __syncthreads(); }
-GSC_DEVICE_INLINE void gsc__warp_barrier(void) { __nvvm_bar_warp_sync(0xffffffffu); }
+/* clang has builtins for these three, but only where it has found a toolkit. */
+GSC_DEVICE_INLINE void gsc__warp_barrier(void) { __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 GSC_DEVICE_INLINE void gsc__fence(void) { __nvvm_membar_gl(); }
 GSC_DEVICE_INLINE void gsc__fence_system(void) { __nvvm_membar_sys(); }
-GSC_DEVICE_INLINE bool gsc__warp_any(bool condition) { return __nvvm_vote_any_sync(0xffffffffu, condition); }
+GSC_DEVICE_INLINE bool gsc__warp_any(bool condition)
+{
+    uint32_t any;
+    __asm__ volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; "
+                     "selp.u32 %0, 1, 0, p; }"
+                     : "=r"(any)
+                     : "r"((uint32_t)condition)
+                     : "memory");
+    return any != 0;
+}
 GSC_DEVICE_INLINE uint32_t gsc__warp_xor_u32(uint32_t value, unsigned mask)
 {
-    return (uint32_t)__nvvm_shfl_sync_bfly_i32(0xffffffffu, (int)value, (int)mask, GSC_WARP - 1);
+    uint32_t out;
+    __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(out) : "r"(value), "r"(mask) : "memory");
+    return out;
 }
 GSC_DEVICE_INLINE double gsc__divide(double a, double b) { return __nvvm_div_rn_d(a, b); }
 GSC_DEVICE_INLINE double gsc__square_root(double x) { return __nvvm_sqrt_rn_d(x); }
-GSC_DEVICE_INLINE void gsc__atomic_add_u64(uint64_t *at, uint64_t value)
+GSC_DEVICE_INLINE uint64_t gsc__atomic_add_u64(uint64_t *at, uint64_t value)
 {
-    __nvvm_atom_add_gen_ll((long long *)at, (long long)value);
+    return (uint64_t)__nvvm_atom_add_gen_ll((long long *)at, (long long)value);
 }
 GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value)
 {
@@ -139,7 +158,12 @@ GSC_DEVICE_INLINE uint32_t gsc__warp_xor_u32(uint32_t value, unsigned mask) { re
 GSC_DEVICE_INLINE double gsc__divide(double a, double b) { return a / b; }
 GSC_DEVICE_INLINE double gsc__square_root(double x) { return gsc__fiber_square_root(x); }
 /* Only one fiber runs at a time. */
-GSC_DEVICE_INLINE void gsc__atomic_add_u64(uint64_t *at, uint64_t value) { *at += value; }
+GSC_DEVICE_INLINE uint64_t gsc__atomic_add_u64(uint64_t *at, uint64_t value)
+{
+    uint64_t before = *at;
+    *at = before + value;
+    return before;
+}
 GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value) { *at = value > *at ? value : *at; }
 
 #endif
@@ -175,5 +199,24 @@ GSC_DEVICE_INLINE double gsc__warp_xor_f64(double value, unsigned mask)
 struct alignas(16) gsc__vector {
     uint32_t words[4];
 };
+
+#if defined(__CUDA__) && !defined(__CUDACC__)
+/* clang loads a struct word by word. */
+typedef uint32_t gsc__vector_words __attribute__((ext_vector_type(4)));
+GSC_DEVICE_INLINE gsc__vector gsc__load_vector(const gsc__vector *from)
+{
+    gsc__vector_words words = *(const gsc__vector_words *)(const void *)from;
+    gsc__vector out = {{words.x, words.y, words.z, words.w}};
+    return out;
+}
+GSC_DEVICE_INLINE void gsc__store_vector(gsc__vector *to, gsc__vector from)
+{
+    gsc__vector_words words = {from.words[0], from.words[1], from.words[2], from.words[3]};
+    *(gsc__vector_words *)(void *)to = words;
+}
+#else
+GSC_DEVICE_INLINE gsc__vector gsc__load_vector(const gsc__vector *from) { return *from; }
+GSC_DEVICE_INLINE void gsc__store_vector(gsc__vector *to, gsc__vector from) { *to = from; }
+#endif
 
 #endif

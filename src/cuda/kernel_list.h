@@ -16,13 +16,13 @@
     X(gather)      /* another device's results into those of the scaler's device */                                    \
     X(pack)        /* what ranks agree on */                                                                           \
     X(decide)      /* the verdict, and the report */                                                                   \
-    X(measure)     /* a norm's pass: its factor, empty results */                                                      \
+    X(prepare)     /* another pass: its factor, empty results */                                                       \
+    X(exponent)    /* of a norm with another p */                                                                      \
     X(norm_values) /* what ranks add up */                                                                             \
     X(clip)        /* norm and coefficient */                                                                          \
     X(finish)      /* counts a step */                                                                                 \
     X(update)      /* the schedule, and a snapshot */                                                                  \
-    X(load)        /* another state */                                                                                 \
-    X(acknowledge) /* a halt was reported */                                                                           \
+    X(load)        /* what the host changes */                                                                         \
     X(snapshot)    /* for settle */                                                                                    \
     X(scale)       /* out = in * scale */
 

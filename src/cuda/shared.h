@@ -20,7 +20,9 @@ typedef struct gsc__cuda_tensor {
     uint32_t first_item;     /* items of the tensors before this one */
     uint32_t first_dim;      /* in the table's dims */
     uint32_t index;          /* the gradient's */
-    uint16_t ndim, kind;
+    uint16_t ndim;           /* 0: the elements are neighbours in row-major order */
+    uint8_t kind;
+    uint8_t dense; /* in the order of the dims, the elements are neighbours */
 } gsc__cuda_tensor;
 
 /* The tensors of one record on one device. */
@@ -44,18 +46,19 @@ typedef struct gsc__cuda_entry {
 
 /* One pass over a record's tensors: what it does, and what it finds. Each device has its own. */
 typedef struct gsc__cuda_pass {
-    double factor;   /* y = x * factor */
-    uint32_t stores; /* y is stored, unless factor is 1 */
-    uint32_t idle;   /* nothing to do */
-    int32_t exponent, unused;
+    double factor;    /* y = x * factor */
+    uint32_t stores;  /* y is stored, unless factor is 1 */
+    uint32_t idle;    /* nothing to do */
+    int32_t exponent; /* power: the magnitudes are divided by 2^exponent */
+    uint32_t unused;
     uint64_t max_bits[GSC_KINDS]; /* the largest |y| of each kind, as bits */
     double sums[3];               /* as gsc__norm_sums of gradients/norm.h: ordinary, tiny, huge */
 } gsc__cuda_pass;
 
 typedef enum gsc__cuda_pass_kind {
-    GSC_CUDA_CHECK,   /* of the last scan */
-    GSC_CUDA_MEASURE, /* of a norm that the scan has not taken */
-    GSC_CUDA_CLIP,    /* multiplies by the clip coefficient */
+    GSC_CUDA_CHECK,    /* of the last scan */
+    GSC_CUDA_MEASURE,  /* of a norm that the scan has not taken */
+    GSC_CUDA_MULTIPLY, /* in place, by the clip coefficient or another factor */
     GSC_CUDA_PASSES
 } gsc__cuda_pass_kind;
 
@@ -72,15 +75,17 @@ typedef struct gsc__cuda_slot {
     /* For the collectives, in place. */
     double norm_values[3];
     float agreement[GSC_CUDA_AGREED];
-    float exponent;
+    float norm_value; /* the norm's exponent, or for p infinite the largest magnitude in float32 */
     /* The verdict. */
-    double max_abs, norm, coefficient;
+    gsc__device_numbers numbers, finished;
     uint64_t checks, reported_check, report_count;
-    uint64_t counted, blocks_done; /* inside of `decide` */
-    int64_t overflow_epoch;        /* the state's epoch at the last overflow; -1: none */
-    uint32_t found_inf, found_inf_here, checked, comm_failed;
+    uint64_t counted, blocks_done;             /* while `decide` runs */
+    int64_t overflow_epoch, comm_failed_epoch; /* the state's epoch at the last one; -1: none */
+    uint32_t found_inf, found_inf_here, checked;
     gsc_outcome outcome;
-    float found_inf_dev, multiplier; /* of gsc_grad_scaling */
+    /* Of gsc_grad_scaling. */
+    double multiplier64;
+    float multiplier, found_inf_dev;
 } gsc__cuda_slot;
 
 /* A scaler, on its device. */
@@ -97,7 +102,7 @@ typedef struct gsc__cuda_state {
     gsc__halt halt;
     float least_scale, greatest_scale;
     uint32_t halted_in_window, enabled;
-    uint64_t happenings, version;
+    uint64_t halts, happenings, version;
     uint64_t window_words[GSC_CUDA_WINDOW_WORDS];
 } gsc__cuda_state;
 
@@ -130,8 +135,6 @@ typedef struct gsc__cuda_begin_args {
     gsc__cuda_slot *slot;
     double host_max_abs;
     uint32_t host_found_inf, checked, failed, unscales;
-    uint32_t already_unscaled; /* for a norm alone: the factor is 1, and no verdict follows */
-    uint32_t unused;
 } gsc__cuda_begin_args;
 
 /* counts NULL: results are not wanted. */
@@ -192,25 +195,49 @@ typedef struct gsc__cuda_decide_args {
     uint32_t unused;
 } gsc__cuda_decide_args;
 
-typedef struct gsc__cuda_measure_args {
+/* A pass other than the check. */
+typedef struct gsc__cuda_prepare_args {
     gsc__cuda_slot *slot;
-    uint32_t finds_exponent; /* sets slot->exponent from the check */
-    uint32_t begins_pass;    /* prepares the pass GSC_CUDA_MEASURE */
+    double factor;
+    uint32_t pass;         /* gsc__cuda_pass_kind */
+    uint32_t begins;       /* sets the factor and empties the results */
+    uint32_t uses_r;       /* the factor is the check's r */
+    uint32_t stores;       /* the pass does */
+    uint32_t has_exponent; /* the exponent is slot->norm_value */
+    uint32_t unused;
+} gsc__cuda_prepare_args;
+
+typedef struct gsc__cuda_exponent_args {
+    gsc__cuda_slot *slot;
     double p;
-} gsc__cuda_measure_args;
+    uint32_t pass;   /* that has the maxima */
+    uint32_t failed; /* the least exponent */
+} gsc__cuda_exponent_args;
+
+typedef enum gsc__cuda_norm_kind {
+    GSC_CUDA_NORM_SUMS,       /* slot->norm_values are the three sums */
+    GSC_CUDA_NORM_MAXIMUM,    /* slot->norm_values[0] is the largest magnitude */
+    GSC_CUDA_NORM_MAXIMUM_F32 /* slot->norm_value is */
+} gsc__cuda_norm_kind;
 
 typedef struct gsc__cuda_norm_values_args {
     gsc__cuda_slot *slot;
-    const gsc__cuda_pass *pass; /* that has the sums */
-    uint32_t infinite, unused;  /* p is */
+    uint32_t pass;   /* that has the sums, or the maxima */
+    uint32_t kind;   /* gsc__cuda_norm_kind */
+    uint32_t failed; /* NaN instead */
+    uint32_t unused;
 } gsc__cuda_norm_values_args;
 
 typedef struct gsc__cuda_clip_args {
     gsc__cuda_state *state;
     gsc__cuda_slot *slot;
     double p, max_norm;
-    uint32_t sharded; /* slot->norm_values are reduced over ranks */
-    uint32_t in_place;
+    uint32_t pass;     /* that has the maxima */
+    uint32_t sums;     /* and the one that has the sums */
+    uint32_t kind;     /* gsc__cuda_norm_kind: where the norm's values are, if reduced */
+    uint32_t reduced;  /* over ranks: else they are the passes' */
+    uint32_t in_place; /* the coefficient is for the pass GSC_CUDA_MULTIPLY, else for the multiplier */
+    uint32_t unused;
 } gsc__cuda_clip_args;
 
 typedef struct gsc__cuda_finish_args {
@@ -226,16 +253,24 @@ typedef struct gsc__cuda_update_args {
     uint32_t counts, unused;
 } gsc__cuda_update_args;
 
+/* What `load` does. */
+enum {
+    GSC_CUDA_LOAD_SCALE = 1,
+    GSC_CUDA_LOAD_SCHEDULE = 2,
+    GSC_CUDA_LOAD_RULES = 4,
+    GSC_CUDA_END_ITERATION = 8, /* nothing is pending, the window is empty */
+    GSC_CUDA_COUNT_UPDATE = 16,
+    GSC_CUDA_CLEAR_RANKS_HALT = 32,
+    GSC_CUDA_CLEAR_HALT = 64
+};
+
 typedef struct gsc__cuda_load_args {
     gsc__cuda_state *state;
+    gsc__cuda_shot *shot;
     gsc__schedule schedule;
     gsc__schedule_rules rules;
-    uint32_t has_schedule, empties_window, counts_as_update, unused;
+    uint32_t what, unused;
 } gsc__cuda_load_args;
-
-typedef struct gsc__cuda_acknowledge_args {
-    gsc__cuda_state *state;
-} gsc__cuda_acknowledge_args;
 
 typedef struct gsc__cuda_snapshot_args {
     gsc__cuda_state *state;
