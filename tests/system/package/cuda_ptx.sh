@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh"
 
 # What changes numbers in floating-point instructions of PTX.
-wrong='^[[:space:]]*(@%?[a-z0-9!]+[[:space:]]+)?((fma|mad)\.[a-z0-9.]*f(32|64)|[a-z0-9.]+\.(ftz|approx|full)[. ]|(add|sub|mul|div|sqrt)\.(r[zmp]\.)?f(32|64))'
+wrong='^[[:space:]]*(@!?%?[a-z0-9]+[[:space:]]+)?((fma|mad)\.[a-z0-9.]*f(32|64)|[a-z0-9.]+\.(ftz|approx|full)[. ]|(add|sub|mul|div|sqrt)\.(r[zmp]\.)?f(32|64))'
 
 check_ptx() { # FILE
     kernels=$(grep -c '\.entry gsc__cuda_' "$1") || true
