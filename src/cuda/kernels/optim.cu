@@ -4,7 +4,7 @@
 #include "cuda/device.h"
 #include "cuda/optim_shared.h"
 
-GSC_DEVICE_INLINE uint32_t gsc__global_thread(void) { return gsc__block() * gsc__block_threads() + gsc__thread(); }
+GSC_DEVICE_INLINE uint32_t gsc__optim_thread(void) { return gsc__block() * gsc__block_threads() + gsc__thread(); }
 
 /* The last parameter whose first item is at most `item`. */
 GSC_DEVICE uint32_t gsc__optim_param_of(const gsc__cuda_optim_table *table, uint32_t item)
@@ -22,14 +22,14 @@ GSC_DEVICE uint32_t gsc__optim_param_of(const gsc__cuda_optim_table *table, uint
 
 GSC_CUDA_KERNEL(optim_items)
 {
-    const uint32_t item = gsc__global_thread();
+    const uint32_t item = gsc__optim_thread();
     if (item < args.table.item_count)
         args.table.item_params[item] = gsc__optim_param_of(&args.table, item);
 }
 
 GSC_CUDA_KERNEL(optim_counts)
 {
-    const uint32_t index = gsc__global_thread();
+    const uint32_t index = gsc__optim_thread();
     if (index < args.table.param_count)
         args.table.step_counts[index] = args.table.new_step_counts[index];
 }
@@ -46,7 +46,7 @@ GSC_DEVICE double gsc__optim_multiplier(const gsc__cuda_optim_prepare_args *args
 GSC_CUDA_KERNEL(optim_prepare)
 {
     const gsc__cuda_optim_table *table = &args.table;
-    const uint32_t index = gsc__global_thread();
+    const uint32_t index = gsc__optim_thread();
     if (index >= table->param_count || table->places[index].grad == 0)
         return;
     const gsc__cuda_optim_param *param = &table->params[index];
@@ -176,7 +176,7 @@ struct gsc__optim_work {
 /* Returns false if this warp has nothing to do. Counts the parameter's step. */
 GSC_DEVICE_INLINE bool gsc__optim_take(const gsc__cuda_optim_table &table, const float *found_inf, gsc__optim_work *out)
 {
-    const uint64_t item = gsc__global_thread() / GSC_WARP;
+    const uint64_t item = gsc__optim_thread() / GSC_WARP;
     if (item >= table.item_count || (found_inf && *found_inf != 0))
         return false;
     const uint32_t index = table.item_params[item];

@@ -47,17 +47,6 @@ gsc_status gsc__shape_count(const char *function, gsc__kind kind, int32_t ndim, 
     return GSC_OK;
 }
 
-gsc__shape_text gsc__shape_print(int32_t ndim, const int64_t *shape)
-{
-    gsc__shape_text out;
-    size_t used = 0;
-    for (int32_t d = 0; d < ndim; d++) /* the buffer holds the longest numbers */
-        used +=
-            (size_t)snprintf(out.text + used, sizeof out.text - used, d == 0 ? "[%" PRId64 : ", %" PRId64, shape[d]);
-    snprintf(out.text + used, sizeof out.text - used, ndim == 0 ? "[]" : "]");
-    return out;
-}
-
 void *gsc__tensor_alloc(size_t bytes)
 {
     size_t whole = bytes / GSC_ARENA_ALIGNMENT * GSC_ARENA_ALIGNMENT + GSC_ARENA_ALIGNMENT; /* never 0 */

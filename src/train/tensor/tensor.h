@@ -4,6 +4,7 @@
 #define GSC_TRAIN_TENSOR_TENSOR_H
 
 #include "base/dtype_kind.h"
+#include "base/shape_text.h"
 #include "gradscaler/tensor.h"
 
 struct gsc_tape;
@@ -40,11 +41,6 @@ static inline size_t gsc__tensor_bytes(const gsc_tensor *tensor)
     return tensor->count * gsc__kind_size(tensor->kind);
 }
 
-/* "[2, 3]", for messages. */
-typedef struct gsc__shape_text {
-    char text[GSC_TENSOR_MAX_DIMS * 22 + 3];
-} gsc__shape_text;
-gsc__shape_text gsc__shape_print(int32_t ndim, const int64_t *shape);
 static inline gsc__shape_text gsc__tensor_shape_text(const gsc_tensor *tensor)
 {
     return gsc__shape_print(tensor->data.ndim, tensor->data.shape);
