@@ -6,14 +6,14 @@
 
 #include "base/try.h"
 
-gsc_status gsc__array_set(gsc__array *array, const gsc_buffer *buffer, size_t index, const char *api)
+gsc_status gsc__array_set(gsc__array *array, const gsc_buffer *buffer, DLDevice device, size_t index, const char *api)
 {
     if (buffer->count > (size_t)INT64_MAX / 8)
         return gsc_fail(GSC_ERR_VALUE, "%s: buffer %zu (%s) has %zu elements, more than memory can hold", api, index,
                         buffer->name ? buffer->name : "unnamed", buffer->count);
     array->size = (int64_t)buffer->count;
-    array->tensor = (DLTensor){
-        .data = buffer->data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = buffer->dtype, .shape = &array->size};
+    array->tensor =
+        (DLTensor){.data = buffer->data, .device = device, .ndim = 1, .dtype = buffer->dtype, .shape = &array->size};
     return GSC_OK;
 }
 
@@ -30,12 +30,12 @@ static gsc_status reserve(gsc__arrays *arrays, size_t n, const char *api)
     return GSC_OK;
 }
 
-gsc_status gsc__arrays_set(gsc__arrays *arrays, const gsc_buffer *buffers, size_t n, const char *api)
+gsc_status gsc__arrays_set(gsc__arrays *arrays, const gsc_buffer *buffers, size_t n, DLDevice device, const char *api)
 {
     arrays->count = 0;
     GSC_TRY(reserve(arrays, n, api));
     for (size_t i = 0; i < n; i++)
-        GSC_TRY(gsc__array_set(&arrays->arrays[i], &buffers[i], i, api));
+        GSC_TRY(gsc__array_set(&arrays->arrays[i], &buffers[i], device, i, api));
     arrays->count = n;
     arrays->buffers = buffers;
     return GSC_OK;

@@ -12,6 +12,8 @@
 static DLTensor failed_gradient; /* never read: its address is what counts */
 DLTensor *const GSC_GRAD_FAILED = &failed_gradient;
 
+static const DLDevice cpu = {kDLCPU, 0};
+
 typedef struct buffer_grad {
     gsc__array array;
     const char *name;
@@ -58,7 +60,7 @@ static gsc_status check_buffer(const gsc_buffer *buffer, size_t index)
                         "bfloat16 and float16 with 1 lane",
                         index, name, gsc__describe_dtype(dtype).text);
     gsc__array array;
-    return gsc__array_set(&array, buffer, index, "gsc_optimizer_from_buffers");
+    return gsc__array_set(&array, buffer, cpu, index, "gsc_optimizer_from_buffers");
 }
 
 static gsc_status check_buffers(const gsc_buffer *grads, size_t n, gsc_status (*step)(void *ctx), gsc_optimizer **out)
@@ -86,7 +88,7 @@ static void copy_buffers(buffer_optimizer *made, const gsc_buffer *grads)
     char *name = (char *)&made->grads[made->n];
     for (size_t i = 0; i < made->n; i++) {
         buffer_grad *grad = &made->grads[i];
-        (void)gsc__array_set(&grad->array, &grads[i], i, ""); /* check_buffer has tried it */
+        (void)gsc__array_set(&grad->array, &grads[i], cpu, i, ""); /* check_buffer has tried it */
         if (grads[i].name) {
             size_t size = strlen(grads[i].name) + 1;
             grad->name = memcpy(name, grads[i].name, size);

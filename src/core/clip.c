@@ -15,8 +15,7 @@ gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_no
     return GSC_OK;
 }
 
-gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
-                              double *norm)
+gsc_status gsc__clip_collect(gsc_scaler *scaler, gsc__record *record, double p, const char *api)
 {
     const gsc__collect_rules rules = {
         .api = api, .want_norm = true, .allow_fp16 = scaler->options.allow_fp16_grads || !scaler->options.enabled};
@@ -26,12 +25,42 @@ gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double ma
     if (status == GSC_OK)
         status = gsc__collect(scaler, record, &rules);
     scaler->progress.activity = GSC_IDLE;
-    gsc__env_enter(scaler);
-    if (status != GSC_OK) {
+    if (status != GSC_OK)
         gsc__ranks_norm_refused(scaler, enabled, p);
-        return status;
+    return status;
+}
+
+gsc_status gsc__clip_hand_over(gsc_scaler *scaler, gsc__record *record, double p, const char *api)
+{
+    gsc_status status = gsc__device_replace(scaler, record, api);
+    if (status != GSC_OK)
+        gsc__ranks_norm_refused(scaler, scaler->options.enabled ? record : NULL, p);
+    return status;
+}
+
+/* The gradients are in the device's hands. norm NULL: not wanted, so nothing is waited for. */
+static gsc_status clip_on_device(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
+                                 double *norm)
+{
+    const gsc__device_clip_request request = {.api = api, .p = p, .max_norm = max_norm, .in_place = true};
+    GSC_TRY(gsc__device_clip(scaler, record, &request));
+    if (!norm)
+        return GSC_OK;
+    GSC_TRY(gsc__device_know(scaler, record, NULL, api));
+    *norm = gsc__device_norm(scaler, record);
+    return GSC_OK;
+}
+
+gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
+                              double *norm)
+{
+    GSC_TRY(gsc__clip_collect(scaler, record, p, api));
+    if (scaler->device) {
+        GSC_TRY(gsc__clip_hand_over(scaler, record, p, api));
+        return clip_on_device(scaler, record, max_norm, p, api, norm);
     }
-    return gsc__clip_list(scaler, enabled, max_norm, p, norm);
+    gsc__env_enter(scaler);
+    return gsc__clip_list(scaler, scaler->options.enabled ? record : NULL, max_norm, p, norm);
 }
 
 static gsc_status check_norm(double max_norm, double p, const char *api)
@@ -50,7 +79,8 @@ static gsc_status clip_ready(gsc_scaler *scaler, gsc__record *record, double max
 {
     const gsc__check_request request = {.api = api, .unscales = true, .want_norm = true};
     GSC_TRY(gsc__check_gradients(scaler, record, &request));
-    return gsc__clip_list(scaler, record, max_norm, p, norm);
+    return scaler->device ? clip_on_device(scaler, record, max_norm, p, api, norm)
+                          : gsc__clip_list(scaler, record, max_norm, p, norm);
 }
 
 /* record: what the scaler knows of this optimizer, NULL: nothing. */
@@ -87,7 +117,8 @@ gsc_status gsc_scaler_clip_grad_norm(gsc_scaler *scaler, const gsc_optimizer *op
     GSC_CALL_SCOPE(scaler);
     gsc__env_enter(scaler);
     double norm = 0.0;
-    GSC_TRY(clip(scaler, optimizer, record, max_norm, norm_type, api, &norm));
+    bool wanted = total_norm || !scaler->device;
+    GSC_TRY(clip(scaler, optimizer, record, max_norm, norm_type, api, wanted ? &norm : NULL));
     if (total_norm)
         *total_norm = norm;
     return GSC_OK;

@@ -70,7 +70,8 @@ static inline gsc_status finish_list(gsc_scaler *scaler, gsc__record *record, co
 static gsc_status add_gradients(gsc_scaler *scaler, gsc__record *record, size_t n, const gsc__collect_rules *rules)
 {
     const gsc_optimizer *optimizer = record->optimizer;
-    gsc__list_rules list_rules = {.writes = true, .allow_fp16 = rules->allow_fp16, .api = rules->api};
+    gsc__list_rules list_rules = {
+        .writes = true, .allow_fp16 = rules->allow_fp16, .served = scaler->served, .api = rules->api};
     const gsc__list_source source = {
         .self = optimizer->self, .tensor = optimizer->grad, .name = optimizer->name, .failed = GSC_GRAD_FAILED};
     const gsc__record *before = scaler->list_record;

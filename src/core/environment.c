@@ -40,6 +40,13 @@ size_t gsc__count_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer)
     return n;
 }
 
+void gsc__tell_observer(gsc_scaler *scaler, const gsc_event *event)
+{
+    gsc__callback_begin(scaler);
+    scaler->options.observer(scaler->options.observer_ctx, event);
+    gsc__callback_end(scaler);
+}
+
 void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc__record *record, double scale_before)
 {
     if (!scaler->options.observer)
@@ -50,7 +57,5 @@ void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gs
                        .optimizer = record ? record->key : NULL,
                        .scaler = scaler,
                        .scale_before = scale_before};
-    gsc__callback_begin(scaler);
-    scaler->options.observer(scaler->options.observer_ctx, &event);
-    gsc__callback_end(scaler);
+    gsc__tell_observer(scaler, &event);
 }

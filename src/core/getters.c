@@ -13,7 +13,11 @@ static bool is_null(const gsc_scaler *scaler, const char *api)
 
 double gsc_scaler_get_scale(const gsc_scaler *scaler)
 {
-    return is_null(scaler, "gsc_scaler_get_scale") ? (double)NAN : (double)scaler->schedule.scale;
+    if (is_null(scaler, "gsc_scaler_get_scale"))
+        return (double)NAN;
+    if (scaler->device)
+        gsc__device_peek(scaler);
+    return (double)scaler->schedule.scale;
 }
 
 double gsc_scaler_get_growth_factor(const gsc_scaler *scaler)
@@ -49,6 +53,8 @@ bool gsc_scaler_found_inf(const gsc_scaler *scaler, const gsc_optimizer *optimiz
     if (is_null(scaler, "gsc_scaler_found_inf"))
         return false;
     const gsc__record *record = gsc__record_find(scaler, optimizer);
+    if (record && scaler->device)
+        return gsc__device_overflowed(scaler, record, "gsc_scaler_found_inf");
     return record && record->overflowed;
 }
 
@@ -60,6 +66,8 @@ void gsc_scaler_get_stats(const gsc_scaler *scaler, gsc_scaler_stats *out)
     *out = (gsc_scaler_stats){0};
     if (is_null(scaler, api))
         return;
+    if (scaler->device)
+        gsc__device_peek(scaler);
     *out = scaler->stats;
     out->consecutive_skips = scaler->schedule.consecutive_skips;
 }
@@ -69,9 +77,11 @@ size_t gsc_scaler_overflows(const gsc_scaler *scaler, const gsc_optimizer *optim
 {
     if (is_null(scaler, "gsc_scaler_overflows"))
         return 0;
-    const gsc__record *record = gsc__record_find(scaler, optimizer);
+    gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record)
         return 0;
+    if (scaler->device && scaler->options.enabled)
+        gsc__device_bring_report(scaler, record, "gsc_scaler_overflows");
     const gsc__report *report = &record->report;
     size_t count = report->count < capacity ? report->count : capacity;
     if (out && count > 0)

@@ -7,12 +7,15 @@
 #ifndef GSC_CORE_INTERNAL_H
 #define GSC_CORE_INTERNAL_H
 
+#include <math.h>
+
 #include "base/fpenv.h"
 #include "base/message.h"
 #include "base/reserved.h"
 #include "base/try.h"
 #include "core/arrays.h"
 #include "core/claims.h"
+#include "core/device.h"
 #include "core/extents.h"
 #include "core/schedule.h"
 #include "gradients/list.h"
@@ -45,7 +48,7 @@ typedef enum gsc__comm_failure {
 } gsc__comm_failure;
 
 /* What a scaler knows about one optimizer. */
-typedef struct gsc__record {
+struct gsc__record {
     const void *key; /* the optimizer's address, or the caller's key for arrays */
     gsc__record_use use;
     const gsc_optimizer *optimizer;        /* whose callbacks the running call uses; else it may be gone */
@@ -71,7 +74,8 @@ typedef struct gsc__record {
     gsc_step_result result;
     gsc__report report;
     gsc__extents extents; /* of the last checked list; not valid: that is in scaler->list, or forgotten */
-} gsc__record;
+    gsc__device_use device;
+};
 
 /* All records of a scaler. */
 typedef struct gsc__records {
@@ -132,11 +136,43 @@ struct gsc_scaler {
     gsc__claims claims;       /* of this iteration; complete only where they are needed */
     uint64_t claim_count;     /* of all iterations */
     gsc__progress progress;
-    int callbacks;          /* how many of this scaler are running, one inside the other */
-    bool closed;            /* a callback is running that may call const functions only */
-    bool in_env;            /* in the library's floating-point environment */
-    gsc__fpenv callers_env; /* what to go back to from there */
+    int callbacks; /* how many of this scaler are running, one inside the other */
+    bool closed;   /* a callback is running that may call const functions only */
+    gsc__device_part
+        *device; /* NULL: on the CPU. Else the schedule and stats above may lag, and what of the records and
+                    of `pending` depends on a check's result is known only where this has been settled */
+    const gsc__served *served; /* besides the CPU; NULL: none */
+    bool in_env;               /* in the library's floating-point environment */
+    gsc__fpenv callers_env;    /* what to go back to from there */
 };
+
+static inline gsc__schedule_rules gsc__rules_of(const gsc_scaler_options *options)
+{
+    return (gsc__schedule_rules){.growth_factor = options->growth_factor,
+                                 .backoff_factor = options->backoff_factor,
+                                 .growth_interval = options->growth_interval,
+                                 .init_scale = (float)options->init_scale,
+                                 .min_scale = (float)options->min_scale,
+                                 .max_scale = (float)options->max_scale,
+                                 .hysteresis = options->hysteresis,
+                                 .hysteresis_until_growth = options->hysteresis_until_growth};
+}
+
+/* With allreduce_sum, each rank holds a shard of the gradients. Without it, all hold the same gradients, and each rank
+ * computes the norm alone. */
+static inline bool gsc__is_sharded(const gsc_scaler *scaler)
+{
+    return scaler->options.comm && scaler->comm.allreduce_sum;
+}
+
+/* Whether the ranks must agree on a power of two before they sum shards for this norm. */
+static inline bool gsc__norm_needs_exponent(double p) { return p != 1.0 && p != 2.0 && !isinf(p); }
+
+/* Arithmetic. */
+static inline double gsc__inverse_scale(const gsc_scaler *scaler)
+{
+    return gsc__fpenv_pin(1.0 / gsc__fpenv_pin((double)scaler->schedule.scale));
+}
 
 /* environment.c: the library's floating-point environment, and callbacks.
  *
@@ -152,6 +188,7 @@ void gsc__callback_end(gsc_scaler *scaler);
 /* Calls grad_count. */
 size_t gsc__count_gradients(gsc_scaler *scaler, const gsc_optimizer *optimizer);
 /* Calls the observer. record: of an OVERFLOW, else NULL. */
+void gsc__tell_observer(gsc_scaler *scaler, const gsc_event *event); /* there is one */
 void gsc__emit(gsc_scaler *scaler, gsc_event_kind kind, int64_t update, const gsc__record *record, double scale_before);
 
 /* options.c */
@@ -172,6 +209,12 @@ typedef enum gsc__overflow_source {
     GSC_OVERFLOW_ELSEWHERE, /* only another rank's */
     GSC_OVERFLOW_RECORDED   /* the caller's own kernels found it */
 } gsc__overflow_source;
+/* Begins with another overflow's names. */
+void gsc__report_begin(gsc_scaler *scaler, gsc__report *report);
+/* Returns the copy of a name; NULL without one, or without memory for it. */
+const char *gsc__report_keep_name(gsc_scaler *scaler, gsc__report *report, const char *name);
+/* Adds it to scaler->overflow_text. */
+void gsc__report_describe(gsc_scaler *scaler, const gsc__report *report, gsc__overflow_source source);
 /* Makes room for `grads` entries and the names of all. */
 gsc_status gsc__report_reserve(gsc_scaler *scaler, gsc__record *record, size_t grads);
 /* Reads this rank's gradients once more (times r), notes those that are not finite, tells the observer. */
@@ -199,6 +242,8 @@ static inline gsc__user gsc__optimizer_user(const gsc_optimizer *optimizer, cons
 }
 /* Prepares the record for such a call; makes it where *record is NULL, not known. */
 gsc_status gsc__record_open(gsc_scaler *scaler, const gsc__user *user, gsc__record **record);
+/* Some of a record's gradients may be unscaled or clipped, and others not: it is UNSCALED, and no step may follow. */
+void gsc__note_written(gsc_scaler *scaler, gsc__record *record);
 bool gsc__records_all_ready(const gsc_scaler *scaler);
 /* Begins the next iteration: all READY, nothing pending. */
 void gsc__records_reset(gsc_scaler *scaler);
@@ -224,6 +269,15 @@ gsc_status gsc__keep_extents(gsc_scaler *scaler);
 gsc_status gsc__claim_gradients(gsc_scaler *scaler, gsc__record *record, const char *api);
 /* Refuses (GSC_ERR_STATE) the step of an UNSCALED optimizer one of whose gradients was not checked. */
 gsc_status gsc__check_same_gradients(gsc_scaler *scaler, gsc__record *record, const char *api);
+
+/* collective.c */
+typedef int gsc__reduction(void *self, DLTensor *values, void *stream);
+/* Returns what the collective returned: 0 on success. Leaves the library's environment. */
+int gsc__collective(gsc_scaler *scaler, gsc__reduction *reduction, DLTensor *values, void *stream);
+/* These fail with GSC_ERR_COMM: a collective returned `failure`; another rank refused; the scales differ. */
+gsc_status gsc__collective_failed(int failure);
+gsc_status gsc__refused_elsewhere(void);
+gsc_status gsc__scales_differ(float here, float least, float greatest);
 
 /* ranks.c: the collectives, which note themselves in scaler->progress. Afterwards the library's environment is entered.
  */
@@ -272,18 +326,17 @@ static inline void gsc__call_end(const gsc__call *call)
     __attribute__((unused, cleanup(gsc__call_end))) const gsc__call call_scope = {(of), (of)->callbacks}
 
 /* unscale.c */
-double gsc__inverse_scale(const gsc_scaler *scaler);
 /* record NULL: not known, so READY. */
 gsc_status gsc__require_ready(const gsc__record *record, const char *api);
 /* Fails with the reason for record->comm_failure, which is not fine. */
 gsc_status gsc__refuse_comm(const gsc__record *record, const char *api);
-typedef struct gsc__check_request {
+struct gsc__check_request {
     const char *api;
     bool unscales;        /* in place; else the gradients are only read */
     bool want_norm;       /* the list will be asked for a norm */
     double p;             /* 1, 2 or infinity: add up this norm in the same pass; 0: none */
     gsc__norm_sums *sums; /* that pass's */
-} gsc__check_request;
+};
 /* Checks (and unscales) a READY optimizer's gradients, agrees with the other ranks, reports an overflow. The gradients
  * stay in scaler->list. */
 gsc_status gsc__check_gradients(gsc_scaler *scaler, gsc__record *record, const gsc__check_request *request);
@@ -297,9 +350,19 @@ gsc_status gsc__unscale(gsc_scaler *scaler, const gsc__user *user, gsc__record *
 /* clip.c */
 /* Clips what is in scaler->list, with the norm over all ranks. record NULL: the scaler is disabled. */
 gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, double *norm);
-/* Collects an optimizer's unscaled gradients and clips them. */
+/* Collects an optimizer's gradients, unscaled or a disabled scaler's; p: of the norm in which the other ranks will
+ * wait.
+ */
+gsc_status gsc__clip_collect(gsc_scaler *scaler, gsc__record *record, double p, const char *api);
+/* Hands what gsc__clip_collect has collected to the device. */
+gsc_status gsc__clip_hand_over(gsc_scaler *scaler, gsc__record *record, double p, const char *api);
+/* Collects an optimizer's unscaled gradients and clips them. norm NULL: not wanted, on a device alone. */
 gsc_status gsc__clip_unscaled(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
                               double *norm);
+
+/* divergence.c: fail with GSC_ERR_DIVERGED, for so many overflows. */
+gsc_status gsc__diverged_in_a_row(const gsc_scaler *scaler, int64_t skips);
+gsc_status gsc__diverged_in_window(const gsc_scaler *scaler, int32_t overflows, int32_t filled);
 
 /* step.c: does what gsc_scaler_step is for. record NULL: not known. */
 gsc_status gsc__step(gsc_scaler *scaler, const gsc__user *user, gsc__record *record, const gsc_step_args *args,

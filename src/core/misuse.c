@@ -181,6 +181,7 @@ typedef struct comparison {
     size_t position;             /* the first extent whose gradient has not been passed */
     bool refuses_added;
     bool refuses_moved;
+    const gsc__served *served;
     bool compares_size; /* elements and dtype, not addresses: arrays may lie elsewhere in each call */
 } comparison;
 
@@ -199,7 +200,7 @@ static bool has_elements(const DLTensor *tensor)
 /* Whether a gradient is where the extent at c->position says, or as large as it. */
 static bool is_same(const comparison *c, const DLTensor *tensor)
 {
-    const gsc__view_rules rules = {.allow_fp16 = true};
+    const gsc__view_rules rules = {.allow_fp16 = true, .served = c->served};
     const gsc__message_subject subject = {.api = "", .what = ""};
     const gsc__extent *extent = &c->checked->list[c->position];
     gsc__view view;
@@ -293,6 +294,7 @@ gsc_status gsc__check_same_gradients(gsc_scaler *scaler, gsc__record *record, co
 {
     const bool strict = scaler->options.strict, buffers = record->use == GSC_USED_WITH_BUFFERS;
     comparison c = {.checked = &record->extents,
+                    .served = scaler->served,
                     .refuses_added = GSC_WORDS(true, false) || strict || record->step_failed,
                     .refuses_moved = !buffers && (strict || record->step_failed),
                     .compares_size = buffers};

@@ -25,8 +25,9 @@ gsc_status gsc__check_device(DLDevice device, const char *api)
 {
     if (device.device_type == kDLCPU)
         return GSC_OK;
-    return gsc_fail(GSC_ERR_DEVICE, "%s: device is %s; without a backend only the CPU is served", api,
-                    gsc__describe_device(device).text);
+    return gsc_fail(GSC_ERR_DEVICE, "%s: device is %s; without a backend only the CPU is served%s", api,
+                    gsc__describe_device(device).text,
+                    GSC_WORDS("; create the scaler with options.backend of that device's module", ""));
 }
 
 gsc_status gsc__check_growth_factor(double factor, const char *api)
@@ -134,9 +135,16 @@ gsc_status gsc__check_options(gsc_scaler_options *options)
     if (status != GSC_OK)
         return zeroed ? gsc_fail(status, "%s%s", gsc_last_error(), ZEROED_WORDS) : status;
     GSC_TRY(check_comm(options->comm));
-    if (options->backend)
-        return gsc_fail(GSC_ERR_DEVICE, "%s: backend is not NULL, and this library knows none", api);
-    return gsc__check_device(options->device, api);
+    return options->backend ? GSC_OK : gsc__check_device(options->device, api);
+}
+
+/* The options with one of the schedule's rules changed. */
+static gsc_status set_rules(gsc_scaler *scaler, const gsc_scaler_options *options, const char *api)
+{
+    if (scaler->device)
+        GSC_TRY(gsc__device_set_rules(scaler, options, api));
+    scaler->options = *options;
+    return GSC_OK;
 }
 
 gsc_status gsc_scaler_set_growth_factor(gsc_scaler *scaler, double factor)
@@ -145,8 +153,9 @@ gsc_status gsc_scaler_set_growth_factor(gsc_scaler *scaler, double factor)
     GSC_TRY(gsc__check_scaler(scaler, api));
     gsc__env_enter(scaler);
     GSC_TRY(gsc__env_leave(scaler, gsc__check_growth_factor(factor, api)));
-    scaler->options.growth_factor = factor;
-    return GSC_OK;
+    gsc_scaler_options options = scaler->options;
+    options.growth_factor = factor;
+    return set_rules(scaler, &options, api);
 }
 
 gsc_status gsc_scaler_set_backoff_factor(gsc_scaler *scaler, double factor)
@@ -155,8 +164,9 @@ gsc_status gsc_scaler_set_backoff_factor(gsc_scaler *scaler, double factor)
     GSC_TRY(gsc__check_scaler(scaler, api));
     gsc__env_enter(scaler);
     GSC_TRY(gsc__env_leave(scaler, gsc__check_backoff_factor(factor, api)));
-    scaler->options.backoff_factor = factor;
-    return GSC_OK;
+    gsc_scaler_options options = scaler->options;
+    options.backoff_factor = factor;
+    return set_rules(scaler, &options, api);
 }
 
 gsc_status gsc_scaler_set_growth_interval(gsc_scaler *scaler, int64_t interval)
@@ -164,6 +174,7 @@ gsc_status gsc_scaler_set_growth_interval(gsc_scaler *scaler, int64_t interval)
     const char *api = "gsc_scaler_set_growth_interval";
     GSC_TRY(gsc__check_scaler(scaler, api));
     GSC_TRY(gsc__check_growth_interval(interval, api));
-    scaler->options.growth_interval = interval;
-    return GSC_OK;
+    gsc_scaler_options options = scaler->options;
+    options.growth_interval = interval;
+    return set_rules(scaler, &options, api);
 }

@@ -6,28 +6,14 @@
 
 #include "core/internal.h"
 
-typedef int collective(void *self, DLTensor *values, void *stream);
-
-/* Returns what the collective returned: 0 on success. The collective is a callback and runs in the caller's
- * floating-point environment. Arithmetic on its result follows, so the library's environment is entered after it. */
-static int reduce(gsc_scaler *scaler, collective *reduction, DLDataType dtype, void *values, int64_t n)
+/* Returns what the collective returned: 0 on success. Arithmetic on its result follows, so the library's environment is
+ * entered after it. */
+static int reduce(gsc_scaler *scaler, gsc__reduction *reduction, DLDataType dtype, void *values, int64_t n)
 {
     DLTensor tensor = {.data = values, .device = scaler->options.device, .ndim = 1, .dtype = dtype, .shape = &n};
-    const gsc__activity before = scaler->progress.activity;
-    scaler->progress.activity = GSC_REDUCING;
-    gsc__callback_begin(scaler);
-    int failure = reduction(scaler->comm.self, &tensor, NULL);
-    gsc__callback_end(scaler);
-    scaler->progress.activity = before;
+    int failure = gsc__collective(scaler, reduction, &tensor, NULL);
     gsc__env_enter(scaler);
-    if (failure != 0)
-        scaler->pending.comm_failed = true;
     return failure;
-}
-
-static gsc_status collective_failed(int failure)
-{
-    return gsc_fail(GSC_ERR_COMM, "a collective of comm failed and returned %d", failure);
 }
 
 gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
@@ -49,23 +35,17 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
     }
     if (failure != 0) {
         agreement->failure = GSC_COMM_COLLECTIVE_FAILED;
-        return collective_failed(failure);
+        return gsc__collective_failed(failure);
     }
     if (values[FAILED] > 0.0f) {
         agreement->failure = GSC_COMM_REFUSED_ELSEWHERE;
         scaler->pending.comm_failed = true;
-        return gsc_fail(GSC_ERR_COMM,
-                        "another rank refused its gradients; see its message, then call " GSC_WORDS_UPDATE_TO
-                        " on every rank");
+        return gsc__refused_elsewhere();
     }
     if (values[SCALE] != -values[MINUS_SCALE]) {
         agreement->failure = GSC_COMM_SCALES_DIFFER;
         scaler->pending.comm_failed = true;
-        return gsc_fail(
-            GSC_ERR_COMM,
-            "the ranks' scales differ: here %.9g, over all ranks from %.9g to %.9g; call " GSC_WORDS_UPDATE_TO
-            " with one value on every rank",
-            (double)scaler->schedule.scale, -(double)values[MINUS_SCALE], (double)values[SCALE]);
+        return gsc__scales_differ(scaler->schedule.scale, -values[MINUS_SCALE], values[SCALE]);
     }
     agreement->found_inf = values[FOUND_INF] > 0.0f;
     agreement->checked = values[CHECKED] > 0.0f;
@@ -84,16 +64,16 @@ void gsc__ranks_refuse(gsc_scaler *scaler, gsc__record *record)
 {
     gsc__agreement agreement = {.failed = true};
     scaler->progress.record = record;
-    (void)gsc__ranks_agree(scaler, &agreement);
+    if (scaler->device && scaler->options.comm) {
+        gsc__device_refuse(scaler);
+        agreement.failure = GSC_COMM_REFUSED_HERE;
+        scaler->pending.comm_failed = true;
+    } else {
+        (void)gsc__ranks_agree(scaler, &agreement);
+    }
     if (record)
         record->comm_failure = agreement.failure;
 }
-
-/* With allreduce_sum, each rank holds a shard of the gradients. Without it, all hold the same gradients, and each rank
- * computes the norm alone. */
-static bool is_sharded(const gsc_scaler *scaler) { return scaler->options.comm && scaler->comm.allreduce_sum; }
-
-static bool needs_exponent(double p) { return p != 1.0 && p != 2.0 && !isinf(p); }
 
 /* *exponent becomes the largest over all ranks, so that every rank scales its terms by the same power of two. */
 static int agree_on_exponent(gsc_scaler *scaler, int *exponent)
@@ -121,7 +101,7 @@ static int reduce_sums(gsc_scaler *scaler, gsc__norm_sums *sums)
 /* Where no rank's check found an overflow, a norm of shards is NaN because a rank refused its gradients since. */
 static gsc_status check_norm(gsc_scaler *scaler, gsc__record *record, double norm)
 {
-    if (!record || record->found_inf || !is_sharded(scaler) || !isnan(norm))
+    if (!record || record->found_inf || !gsc__is_sharded(scaler) || !isnan(norm))
         return GSC_OK;
     scaler->pending.comm_failed = true;
     gsc_fail(GSC_ERR_COMM,
@@ -141,16 +121,16 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, gsc__record *record, double r, do
         scaler->progress.activity = GSC_MEASURING;
         scaler->progress.p = p;
         sums.exponent = gsc__norm_exponent(&scaler->list, r, p);
-        if (is_sharded(scaler) && needs_exponent(p))
+        if (gsc__is_sharded(scaler) && gsc__norm_needs_exponent(p))
             failure = agree_on_exponent(scaler, &sums.exponent);
         scaler->progress.activity = GSC_SUMMING;
         gsc__norm_sum(&scaler->list, r, p, &sums, NULL);
         scaler->progress.activity = GSC_IDLE;
     }
-    if (failure == 0 && is_sharded(scaler))
+    if (failure == 0 && gsc__is_sharded(scaler))
         failure = reduce_sums(scaler, &sums);
     if (failure != 0) {
-        gsc_status status = collective_failed(failure);
+        gsc_status status = gsc__collective_failed(failure);
         return record ? gsc__ranks_failed(scaler, record, GSC_COMM_COLLECTIVE_FAILED, status) : status;
     }
     *norm = gsc__norm_from_sums(&sums);
@@ -160,6 +140,8 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, gsc__record *record, double r, do
 static void refuse_norm(gsc_scaler *scaler, gsc__record *record)
 {
     scaler->progress.record = record;
+    if (record && scaler->device)
+        gsc__device_try_to_learn(scaler, record);
     if (record && record->found_inf)
         return; /* all skip, and the others cannot tell this NaN from the overflow's */
     scaler->pending.comm_failed = true;
@@ -170,19 +152,27 @@ static void refuse_norm(gsc_scaler *scaler, gsc__record *record)
 /* These two leave no message of their own, so that the message of the refusal stays. */
 void gsc__ranks_norm_refused(gsc_scaler *scaler, gsc__record *record, double p)
 {
-    if (!is_sharded(scaler))
+    if (!gsc__is_sharded(scaler))
         return;
     refuse_norm(scaler, record);
+    if (scaler->device) {
+        gsc__device_refuse_norm(scaler, p, false);
+        return;
+    }
     int exponent = INT_MIN / 2; /* no rank has a smaller one, so the maximum is the other ranks' */
-    if (!needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
+    if (!gsc__norm_needs_exponent(p) || agree_on_exponent(scaler, &exponent) == 0)
         gsc__ranks_sums_refused(scaler, record, p);
 }
 
 void gsc__ranks_sums_refused(gsc_scaler *scaler, gsc__record *record, double p)
 {
-    if (!is_sharded(scaler))
+    if (!gsc__is_sharded(scaler))
         return;
     refuse_norm(scaler, record);
+    if (scaler->device) {
+        gsc__device_refuse_norm(scaler, p, true);
+        return;
+    }
     /* NaN makes the norm NaN on the other ranks, which then skip, too. */
     gsc__norm_sums sums = {.p = p, .sums = {NAN, NAN, NAN}, .max_abs = NAN};
     (void)reduce_sums(scaler, &sums);

@@ -87,7 +87,7 @@ gsc_status gsc__record_open(gsc_scaler *scaler, const gsc__user *user, gsc__reco
     if (!*record)
         GSC_TRY(gsc__record_get(scaler, user->key, record));
     if (user->use == GSC_USED_WITH_BUFFERS)
-        GSC_TRY(gsc__arrays_set(&scaler->arrays, user->buffers, user->count, user->api));
+        GSC_TRY(gsc__arrays_set(&scaler->arrays, user->buffers, user->count, scaler->options.device, user->api));
     (*record)->use = user->use;
     (*record)->optimizer = user->optimizer;
     return GSC_OK;
@@ -113,8 +113,16 @@ void gsc__record_set_stage(gsc_scaler *scaler, gsc__record *record, gsc_stage st
     record->stage = stage;
 }
 
+void gsc__note_written(gsc_scaler *scaler, gsc__record *record)
+{
+    record->partly_written = true;
+    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
+    scaler->pending.recorded = true;
+}
+
 static void record_free(gsc_scaler *scaler, gsc__record *record)
 {
+    gsc__device_close(scaler, record);
     gsc__report_free(scaler, &record->report);
     gsc__extents_free(&record->extents);
     if (scaler->list_record == record)

@@ -53,8 +53,8 @@ static bool grow_names(gsc_scaler *scaler, gsc__report *report, size_t capacity)
     return true;
 }
 
-/* Returns the copy; NULL without a name, or without memory for it: the report itself matters more. */
-static const char *keep_name(gsc_scaler *scaler, gsc__report *report, const char *name)
+/* Without memory for a name there is none: the report itself matters more. */
+const char *gsc__report_keep_name(gsc_scaler *scaler, gsc__report *report, const char *name)
 {
     if (!name)
         return NULL;
@@ -138,7 +138,6 @@ static void set_previous_aside(gsc__report *report, bool in_a_row)
     report->previous = report->capacity - kept;
     if (kept > 0)
         memmove(report->entries + report->previous, report->entries, kept * sizeof *report->entries);
-    report->count = 0;
 }
 
 /* How often in a row this gradient has overflowed in just this way. */
@@ -164,7 +163,8 @@ static void add_entries(gsc_scaler *scaler, gsc__record *record, size_t first, s
         if (found[i].inf_count + found[i].nan_count == 0)
             continue;
         const char *name = optimizer->name ? optimizer->name(optimizer->self, first + i) : NULL;
-        const char *copy = keep_name(scaler, report, name); /* may move the names of the entries before this one */
+        const char *copy =
+            gsc__report_keep_name(scaler, report, name); /* may move the names of the entries before this one */
         uint64_t repeats = count_repeats(report, first + i, &found[i]);
         report->entries[report->count++] = (gsc_overflow){.index = first + i,
                                                           .name = copy,
@@ -202,9 +202,7 @@ static void add_words(gsc_scaler *scaler, const char *words)
         snprintf(scaler->overflow_text + length, sizeof scaler->overflow_text - length, "%s", words);
 }
 
-/* GSC_ERR_DIVERGED names the gradients at update. The optimizer may be forgotten by then, so its message is made now.
- */
-static void describe(gsc_scaler *scaler, const gsc__report *report)
+static void describe_entries(gsc_scaler *scaler, const gsc__report *report)
 {
     enum { NAMED = 3, LONGEST = 80 };
     char words[LONGEST + 32];
@@ -223,20 +221,33 @@ static void describe(gsc_scaler *scaler, const gsc__report *report)
     }
 }
 
+/* GSC_ERR_DIVERGED names the gradients at update. The optimizer may be forgotten by then, so its message is made now.
+ */
+void gsc__report_describe(gsc_scaler *scaler, const gsc__report *report, gsc__overflow_source source)
+{
+    if (source == GSC_OVERFLOW_HERE)
+        describe_entries(scaler, report);
+    else
+        add_words(scaler, source == GSC_OVERFLOW_RECORDED ? "gradients that the caller checked (inf or NaN)"
+                                                          : "gradients of another rank (inf or NaN)");
+}
+
+void gsc__report_begin(gsc_scaler *scaler, gsc__report *report)
+{
+    gsc__retired_names_free(scaler);
+    report->count = 0;
+    if (report->names)
+        report->names->used = 0;
+}
+
 void gsc__report_overflow(gsc_scaler *scaler, gsc__record *record, double r, gsc__overflow_source source)
 {
     gsc__report *report = &record->report;
-    gsc__retired_names_free(scaler);
     set_previous_aside(report, report->check + 1 == record->check); /* no check in between found none */
+    gsc__report_begin(scaler, report);
     report->check = record->check;
-    if (report->names)
-        report->names->used = 0;
-    if (source == GSC_OVERFLOW_HERE) {
+    if (source == GSC_OVERFLOW_HERE)
         read_gradients(scaler, record, r);
-        describe(scaler, report);
-    } else {
-        add_words(scaler, source == GSC_OVERFLOW_RECORDED ? "gradients that the caller checked (inf or NaN)"
-                                                          : "gradients of another rank (inf or NaN)");
-    }
+    gsc__report_describe(scaler, report, source);
     gsc__emit(scaler, GSC_EVENT_OVERFLOW, scaler->stats.updates, record, record->scale);
 }

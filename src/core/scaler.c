@@ -8,6 +8,8 @@ static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
 {
     gsc_scaler_options checked = options ? *options : gsc_scaler_options_default();
     GSC_TRY(gsc__check_options(&checked));
+    if (checked.backend)
+        GSC_TRY(gsc__device_check_options(&checked, "gsc_scaler_create"));
     gsc_scaler *scaler = calloc(1, sizeof *scaler);
     if (!scaler)
         return gsc_fail(GSC_ERR_MEMORY, "gsc_scaler_create: no memory for a scaler");
@@ -20,7 +22,10 @@ static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
     scaler->schedule.scale = checked.enabled ? (float)checked.init_scale : 1.0f;
     scaler->schedule.hysteresis_tracker = checked.hysteresis;
     gsc_status status = gsc__window_create(scaler);
+    if (status == GSC_OK)
+        status = gsc__device_create(scaler);
     if (status != GSC_OK) {
+        free(scaler->window_words);
         free(scaler);
         return status;
     }
@@ -44,6 +49,7 @@ void gsc_scaler_destroy(gsc_scaler *scaler)
         return;
     }
     gsc__records_free(scaler);
+    gsc__device_destroy(scaler);
     gsc__list_free(&scaler->list);
     free(scaler->window_words);
     gsc__arrays_free(&scaler->arrays);
@@ -63,6 +69,8 @@ gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stre
 {
     const char *api = "gsc_scaler_set_stream";
     GSC_TRY(gsc__check_scaler(scaler, api));
+    if (scaler->device && device.device_type != kDLCPU)
+        return gsc__device_set_stream(scaler, device, stream, api);
     GSC_TRY(gsc__check_device(device, api));
     if (stream)
         return gsc_fail(GSC_ERR_VALUE, "%s: stream is not NULL, but the CPU has no streams", api);

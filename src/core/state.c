@@ -14,6 +14,8 @@ gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out
     *out = (gsc_scaler_state){0};
     if (!scaler->options.enabled)
         return GSC_OK;
+    if (scaler->device)
+        GSC_TRY(gsc__device_settle(scaler, api));
     const gsc_scaler_options *options = &scaler->options;
     out->scale = (double)scaler->schedule.scale;
     out->growth_factor = options->growth_factor;
@@ -86,20 +88,26 @@ static gsc_status check_state(const gsc_scaler *scaler, gsc_scaler_state *state)
     return check_limits(scaler, state);
 }
 
-static void apply_state(gsc_scaler *scaler, const gsc_scaler_state *state)
+static gsc_status apply_state(gsc_scaler *scaler, const gsc_scaler_state *state)
 {
-    scaler->schedule.scale = (float)state->scale;
-    scaler->options.growth_factor = state->growth_factor;
-    scaler->options.backoff_factor = state->backoff_factor;
-    scaler->options.growth_interval = state->growth_interval;
-    scaler->options.min_scale = state->min_scale;
-    scaler->options.max_scale = state->max_scale;
-    scaler->options.hysteresis = state->hysteresis;
-    scaler->schedule.growth_tracker = state->growth_tracker;
-    scaler->schedule.hysteresis_tracker = state->hysteresis_tracker;
-    scaler->schedule.consecutive_skips = state->consecutive_skips;
+    gsc_scaler_options options = scaler->options;
+    options.growth_factor = state->growth_factor;
+    options.backoff_factor = state->backoff_factor;
+    options.growth_interval = state->growth_interval;
+    options.min_scale = state->min_scale;
+    options.max_scale = state->max_scale;
+    options.hysteresis = state->hysteresis;
+    const gsc__schedule schedule = {.scale = (float)state->scale,
+                                    .hysteresis_tracker = state->hysteresis_tracker,
+                                    .growth_tracker = state->growth_tracker,
+                                    .consecutive_skips = state->consecutive_skips};
+    if (scaler->device)
+        GSC_TRY(gsc__device_load(scaler, &options, &schedule, load_api));
+    scaler->options = options;
+    scaler->schedule = schedule;
     gsc__skip_window_empty(&scaler->window);
     gsc__records_reset(scaler);
+    return GSC_OK;
 }
 
 static gsc_status load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
@@ -113,14 +121,15 @@ static gsc_status load_state(gsc_scaler *scaler, const gsc_scaler_state *in)
         return gsc_fail(GSC_ERR_STATE, "gsc_scaler_load_state_dict: the state is empty; it may come from a disabled "
                                        "scaler. Keep this scaler as it is, or save with an enabled one");
     }
+    if (scaler->device && enabled)
+        GSC_TRY(gsc__device_settle(scaler, load_api)); /* for what the state leaves to the scaler */
     GSC_TRY(check_state(scaler, &state));
     if (!enabled)
         return GSC_OK;
     if (!gsc__records_all_ready(scaler))
         return gsc_fail(GSC_ERR_STATE,
                         "gsc_scaler_load_state_dict: an iteration is under way; load after " GSC_WORDS_UPDATE);
-    apply_state(scaler, &state);
-    return GSC_OK;
+    return apply_state(scaler, &state);
 }
 
 gsc_status gsc_scaler_load_state_dict(gsc_scaler *scaler, const gsc_scaler_state *in)

@@ -3,18 +3,7 @@
 #include <math.h>
 
 #include "core/entry.h"
-
-/* One call of gsc_scaler_step or gsc_scaler_step_buffers. */
-typedef struct step_attempt {
-    const char *api;
-    gsc_scaler *scaler;
-    const gsc_optimizer *optimizer;
-    gsc__record *record;
-    const gsc_step_args *args;
-    bool clips;
-    double p; /* of the norm that is clipped */
-    gsc_step_result result;
-} step_attempt;
+#include "core/step.h"
 
 static gsc_status check_args(const gsc_step_args *args, const char *api)
 {
@@ -31,7 +20,7 @@ static gsc_status check_args(const gsc_step_args *args, const char *api)
 }
 
 /* The comparisons are arithmetic: a NaN may trap in the caller's environment. */
-static gsc_status read_args(step_attempt *attempt, const gsc_step_args *args)
+static gsc_status read_args(gsc__step_attempt *attempt, const gsc_step_args *args)
 {
     gsc__env_enter(attempt->scaler);
     GSC_TRY(check_args(args, attempt->api));
@@ -41,45 +30,7 @@ static gsc_status read_args(step_attempt *attempt, const gsc_step_args *args)
     return GSC_OK;
 }
 
-/* The message ends in the optimizer's own, or says that there is none. */
-static gsc_status optimizer_failed(const step_attempt *attempt, const char *what, gsc_status status, bool has_message)
-{
-    const char *api = attempt->api, *go_on = "";
-    if (attempt->scaler->options.enabled && attempt->record->stage == GSC_STAGE_UNSCALED)
-        go_on = " (the gradients are unscaled: repeat the step, or " GSC_WORDS_DROP_BATCH
-                "; before another step with gradients made anew call " GSC_WORDS("gsc_scaler_rearm", "rearm") ")";
-    else if (attempt->scaler->options.enabled)
-        go_on = " (the gradients are still scaled: repeat the step, or " GSC_WORDS_DROP_BATCH ")";
-    if (has_message)
-        return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s failed%s: %s", api, what, go_on, gsc_last_error());
-    return gsc_fail(GSC_ERR_OPTIMIZER, "%s: the optimizer's %s returned %s (%d) without a message%s", api, what,
-                    gsc_status_name(status), (int)status, go_on);
-}
-
-/* scaling NULL: the plain step. */
-static gsc_status call_step(step_attempt *attempt, const gsc_grad_scaling *scaling)
-{
-    gsc_step_result *result = &attempt->result;
-    const gsc_optimizer *optimizer = attempt->optimizer;
-    gsc__callback_begin(attempt->scaler);
-    attempt->scaler->closed = attempt->scaler->options.enabled; /* the step of a disabled scaler may call it */
-    uint64_t messages = gsc__message_count();
-    gsc__record *record = attempt->scaler->options.enabled ? attempt->record : NULL; /* else it may be forgotten */
-    if (record)
-        record->step_failed = true; /* also where an exception ends the step */
-    gsc_status status =
-        scaling ? optimizer->step_scaled(optimizer->self, attempt->args, scaling, &result->value, &result->has_value)
-                : optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
-    gsc__callback_end(attempt->scaler);
-    if (status == GSC_OK) {
-        if (record)
-            record->step_failed = false;
-        return GSC_OK;
-    }
-    return optimizer_failed(attempt, scaling ? "step_scaled" : "step", status, gsc__message_count() != messages);
-}
-
-static void finish(step_attempt *attempt, gsc_outcome outcome)
+static void finish(gsc__step_attempt *attempt, gsc_outcome outcome)
 {
     attempt->result.outcome = outcome;
     gsc__record_set_stage(attempt->scaler, attempt->record, GSC_STAGE_STEPPED);
@@ -87,32 +38,30 @@ static void finish(step_attempt *attempt, gsc_outcome outcome)
     attempt->scaler->stats.skipped_steps += outcome == GSC_SKIPPED_OVERFLOW;
 }
 
-static bool must_skip(const gsc__record *record) { return record->found_inf || record->comm_failure != GSC_COMM_FINE; }
-
-static gsc_status skip_overflow(step_attempt *attempt)
+static gsc_status skip_overflow(gsc__step_attempt *attempt)
 {
     gsc__env_enter(attempt->scaler);
     if (attempt->clips)
-        attempt->result.grad_norm = isnan(attempt->record->max_abs) ? (double)NAN : (double)INFINITY;
+        attempt->result.grad_norm = gsc__step_skipped_norm(attempt->record->max_abs);
     finish(attempt, GSC_SKIPPED_OVERFLOW);
     return GSC_OK;
 }
 
 /* The outcome is the same on every rank, so that what follows it stays the same, too. */
-static gsc_status step_plain(step_attempt *attempt)
+static gsc_status step_plain(gsc__step_attempt *attempt)
 {
-    GSC_TRY(call_step(attempt, NULL));
+    GSC_TRY(gsc__step_call(attempt, NULL));
     finish(attempt, attempt->record->checked ? GSC_STEPPED : GSC_NO_GRADS);
     return GSC_OK;
 }
 
 /* For gradients that are unscaled in place. collected: they are in the scaler's list. */
-static gsc_status step_unscaled(step_attempt *attempt, bool collected)
+static gsc_status step_unscaled(gsc__step_attempt *attempt, bool collected)
 {
     gsc_scaler *scaler = attempt->scaler;
     attempt->result.max_abs = attempt->record->max_abs;
     attempt->result.scale = attempt->record->scale;
-    if (must_skip(attempt->record))
+    if (gsc__step_must_skip(attempt->record))
         return skip_overflow(attempt);
     if (!collected && !attempt->clips)
         GSC_TRY(gsc__check_same_gradients(scaler, attempt->record, attempt->api));
@@ -124,7 +73,7 @@ static gsc_status step_unscaled(step_attempt *attempt, bool collected)
     return step_plain(attempt);
 }
 
-static gsc_status step_ready(step_attempt *attempt)
+static gsc_status step_ready(gsc__step_attempt *attempt)
 {
     const gsc__check_request request = {.api = attempt->api, .unscales = true, .want_norm = attempt->clips};
     GSC_TRY(gsc__check_gradients(attempt->scaler, attempt->record, &request));
@@ -133,7 +82,7 @@ static gsc_status step_ready(step_attempt *attempt)
 
 /* The gradients stay scaled: one reading pass checks them and adds up their norm, and the optimizer multiplies each
  * gradient where it uses it. */
-static gsc_status step_fused(step_attempt *attempt)
+static gsc_status step_fused(gsc__step_attempt *attempt)
 {
     gsc_scaler *scaler = attempt->scaler;
     double p = attempt->p;
@@ -144,7 +93,7 @@ static gsc_status step_fused(step_attempt *attempt)
     GSC_TRY(gsc__check_gradients(scaler, attempt->record, &request));
     attempt->result.max_abs = attempt->record->max_abs;
     attempt->result.scale = attempt->record->scale;
-    if (must_skip(attempt->record))
+    if (gsc__step_must_skip(attempt->record))
         return skip_overflow(attempt);
 
     gsc__env_enter(scaler);
@@ -159,32 +108,34 @@ static gsc_status step_fused(step_attempt *attempt)
         return step_plain(attempt);
     }
     const gsc_grad_scaling scaling = {.multiplier = gsc__fpenv_pin(r * coefficient)};
-    GSC_TRY(call_step(attempt, &scaling));
+    GSC_TRY(gsc__step_call(attempt, &scaling));
     finish(attempt, GSC_STEPPED);
     return GSC_OK;
 }
 
-static gsc_status step_disabled(step_attempt *attempt)
+static gsc_status step_disabled(gsc__step_attempt *attempt)
 {
     gsc_scaler *scaler = attempt->scaler;
     attempt->result.scale = 1.0;
     if (attempt->clips)
         GSC_TRY(gsc__clip_unscaled(scaler, attempt->record, attempt->args->clip_norm, attempt->p, attempt->api,
                                    &attempt->result.grad_norm));
-    GSC_TRY(call_step(attempt, NULL));
+    GSC_TRY(gsc__step_call(attempt, NULL));
     scaler->stats.steps++;
     return GSC_OK;
 }
 
-static gsc_status step_enabled(step_attempt *attempt)
+static gsc_status step_enabled(gsc__step_attempt *attempt)
 {
+    if (attempt->scaler->device)
+        return gsc__device_step(attempt);
     if (attempt->record->stage == GSC_STAGE_UNSCALED)
         return step_unscaled(attempt, false);
     return attempt->optimizer->step_scaled ? step_fused(attempt) : step_ready(attempt);
 }
 
 /* Whether an enabled scaler may make this step now. */
-static gsc_status check_turn(const step_attempt *attempt)
+static gsc_status check_turn(const gsc__step_attempt *attempt)
 {
     if (attempt->args->closure)
         return gsc_fail(
@@ -198,7 +149,7 @@ static gsc_status check_turn(const step_attempt *attempt)
 }
 
 /* Finds or makes the record; without memory for it the other ranks must not wait for this one. */
-static gsc_status open_record(step_attempt *attempt, const gsc__user *user)
+static gsc_status open_record(gsc__step_attempt *attempt, const gsc__user *user)
 {
     gsc_scaler *scaler = attempt->scaler;
     bool is_ready = !attempt->record || attempt->record->stage == GSC_STAGE_READY;
@@ -210,7 +161,7 @@ static gsc_status open_record(step_attempt *attempt, const gsc__user *user)
     return status;
 }
 
-static gsc_status step(step_attempt *attempt, const gsc__user *user, const gsc_step_args *args)
+static gsc_status step(gsc__step_attempt *attempt, const gsc__user *user, const gsc_step_args *args)
 {
     bool enabled = attempt->scaler->options.enabled;
     GSC_TRY(gsc__check_step_callback(attempt->optimizer, attempt->api));
@@ -226,12 +177,12 @@ gsc_status gsc__step(gsc_scaler *scaler, const gsc__user *user, gsc__record *rec
                      gsc_step_result *result)
 {
     static const gsc_step_args plain;
-    step_attempt attempt = {.api = user->api,
-                            .scaler = scaler,
-                            .optimizer = user->optimizer,
-                            .record = record,
-                            .args = &plain,
-                            .result.grad_norm = (double)NAN};
+    gsc__step_attempt attempt = {.api = user->api,
+                                 .scaler = scaler,
+                                 .optimizer = user->optimizer,
+                                 .record = record,
+                                 .args = &plain,
+                                 .result.grad_norm = (double)NAN};
     GSC_CALL_SCOPE(scaler);
     GSC_TRY(step(&attempt, user, args));
     if (!attempt.result.has_value)
@@ -262,10 +213,14 @@ gsc_status gsc_scaler_result(const gsc_scaler *scaler, const gsc_optimizer *opti
     GSC_TRY(gsc__check_not_null(scaler, api, "scaler"));
     GSC_TRY(gsc__check_not_null(optimizer, api, "optimizer"));
     GSC_TRY(gsc__check_not_null(result, api, "result"));
+    if (scaler->device && scaler->options.enabled)
+        GSC_TRY(gsc__device_catch_up(scaler, api));
     const gsc__record *record = gsc__record_find(scaler, optimizer);
     if (!record || !record->has_result)
         return gsc_fail(GSC_ERR_STATE, "%s: this optimizer has not stepped with this scaler", api);
     *result = record->result;
+    if (scaler->device)
+        gsc__device_resolve(scaler, record, result);
     return GSC_OK;
 }
 

@@ -53,6 +53,8 @@ gsc_status gsc_scaler_unscale_buffers(gsc_scaler *scaler, const void *key, const
     user.optimizer = &optimizer;
     GSC_TRY(gsc__unscale(scaler, &user, record));
     record = gsc__record_find(scaler, key); /* NULL: disabled */
+    if (found_inf && record && scaler->device)
+        GSC_TRY(gsc__device_know(scaler, record, &optimizer, user.api));
     if (found_inf)
         *found_inf = record && record->found_inf;
     return GSC_OK;

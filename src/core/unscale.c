@@ -3,11 +3,6 @@
  * update. */
 #include "core/entry.h"
 
-double gsc__inverse_scale(const gsc_scaler *scaler)
-{
-    return gsc__fpenv_pin(1.0 / gsc__fpenv_pin((double)scaler->schedule.scale));
-}
-
 gsc_status gsc__refuse_comm(const gsc__record *record, const char *api)
 {
     static const char *const reasons[] = {
@@ -26,8 +21,8 @@ gsc_status gsc__require_whole(const gsc__record *record, const char *api)
         return GSC_OK;
     return gsc_fail(
         GSC_ERR_STATE,
-        "%s: an exception in the host's parallel loop left this optimizer's gradients written in part; drop "
-        "them: %s",
+        "%s: an exception in the host's parallel loop, or a failure of the device, left this optimizer's gradients "
+        "written in part; drop them: %s",
         api,
         GSC_WORDS("gsc_scaler_skip and gsc_scaler_update, or compute them anew and gsc_scaler_rearm",
                   "skip and update, or compute them anew and rearm"));
@@ -104,6 +99,8 @@ gsc_status gsc__check_gradients(gsc_scaler *scaler, gsc__record *record, const g
     gsc_status status = gsc__collect(scaler, record, &rules);
     if (status == GSC_OK)
         status = gsc__claim_gradients(scaler, record, request->api);
+    if (scaler->device)
+        return gsc__device_check(scaler, record, request, status);
     gsc__env_enter(scaler);
     gsc__check_result result = {0};
     if (status == GSC_OK) {
@@ -185,7 +182,8 @@ gsc_status gsc_scaler_record(gsc_scaler *scaler, const gsc_optimizer *optimizer,
     GSC_TRY(gsc__require_ready(record, api));
     gsc_status status = gsc__record_get(scaler, optimizer, &record);
     if (status == GSC_OK)
-        return record_check(scaler, record, found_inf);
+        return scaler->device ? gsc__device_record_check(scaler, record, found_inf, api)
+                              : record_check(scaler, record, found_inf);
     gsc__ranks_refuse(scaler, NULL);
     return status;
 }

@@ -2,13 +2,6 @@
 /* unwind.c: what an exception that passes through a public function leaves. */
 #include "core/internal.h"
 
-static void note_written(gsc_scaler *scaler, gsc__record *record)
-{
-    record->partly_written = true;
-    gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED);
-    scaler->pending.recorded = true;
-}
-
 /* Ranks with shards skip. Others step, but in a scale-aware step this one can follow them no more: its gradients are
  * still scaled, and a second check would be entered alone. */
 static void end_norm(gsc_scaler *scaler, const gsc__progress *interrupted)
@@ -29,7 +22,7 @@ static void clean_up(gsc_scaler *scaler, const gsc__progress *interrupted)
     case GSC_IDLE: break;
     case GSC_COLLECTING: gsc__ranks_refuse(scaler, record); break; /* the other ranks wait for what this one has seen */
     case GSC_UNSCALING:
-        note_written(scaler, record);
+        gsc__note_written(scaler, record);
         gsc__ranks_refuse(scaler, record);
         break;
     case GSC_REPORTING: gsc__record_set_stage(scaler, record, GSC_STAGE_UNSCALED); break;
@@ -37,7 +30,7 @@ static void clean_up(gsc_scaler *scaler, const gsc__progress *interrupted)
     case GSC_SUMMING: end_norm(scaler, interrupted); break;
     case GSC_CLIPPING:
         if (record)
-            note_written(scaler, record);
+            gsc__note_written(scaler, record);
         break;
     case GSC_REDUCING:
         scaler->pending.comm_failed = true;
@@ -54,6 +47,8 @@ void gsc__call_interrupted(const gsc__call *call)
     scaler->progress.activity = GSC_IDLE;
     scaler->callbacks = call->callbacks;
     scaler->closed = false;
+    if (scaler->device)
+        scaler->device->is_telling = false;
     GSC_CALL_SCOPE(scaler); /* the collective may throw, too */
     clean_up(scaler, &interrupted);
 }

@@ -6,23 +6,10 @@
 
 #include "core/entry.h"
 
-static gsc__schedule_rules rules_of(const gsc_scaler *scaler)
-{
-    const gsc_scaler_options *options = &scaler->options;
-    return (gsc__schedule_rules){.growth_factor = options->growth_factor,
-                                 .backoff_factor = options->backoff_factor,
-                                 .growth_interval = options->growth_interval,
-                                 .init_scale = (float)options->init_scale,
-                                 .min_scale = (float)options->min_scale,
-                                 .max_scale = (float)options->max_scale,
-                                 .hysteresis = options->hysteresis,
-                                 .hysteresis_until_growth = options->hysteresis_until_growth};
-}
-
 /* The observer is called later, when the scaler is in its new state. */
 static gsc__schedule_change change_scale(gsc_scaler *scaler, bool overflow)
 {
-    const gsc__schedule_rules rules = rules_of(scaler);
+    const gsc__schedule_rules rules = gsc__rules_of(&scaler->options);
     gsc__schedule_change change = {0};
     if (overflow || gsc__schedule_growth_is_due(&scaler->schedule, &rules))
         gsc__env_enter(scaler);
@@ -50,46 +37,6 @@ __attribute__((noinline)) static void emit_events(gsc_scaler *scaler, const gsc_
         gsc__emit(scaler, GSC_EVENT_GROWTH, update, NULL, scale_before);
 }
 
-/* An infinity early in a network has become NaN where the gradients end. */
-#define TOO_LARGE "(one that is too large shows as inf or as NaN)"
-
-/* What to say where the same elements of a gradient are not finite time after time. */
-typedef struct hint {
-    char text[192];
-} hint;
-
-static hint repeats_hint(const gsc_scaler *scaler)
-{
-    enum { SUSPICIOUS = 5 };
-    hint out = {""};
-    if (scaler->last_repeats >= SUSPICIOUS)
-        snprintf(out.text, sizeof out.text,
-                 "; are gradients zeroed? A skipped step leaves inf and NaN in them, and these are the same %" PRIu64
-                 " times in a row (as with a scale that is far too large, or a NaN in the data)",
-                 scaler->last_repeats);
-    return out;
-}
-
-static gsc_status too_many_in_a_row(const gsc_scaler *scaler)
-{
-    const int64_t skips = scaler->schedule.consecutive_skips;
-    return gsc_fail(GSC_ERR_DIVERGED,
-                    "gsc_scaler_update: %" PRId64 " iteration%s in a row overflowed (max_consecutive_skips is %" PRId64
-                    "); the scale is %.9g " TOO_LARGE "%s; in the last one, by index: %s",
-                    skips, skips == 1 ? "" : "s", scaler->options.max_consecutive_skips, (double)scaler->schedule.scale,
-                    repeats_hint(scaler).text, scaler->last_overflow_text);
-}
-
-static gsc_status too_many_in_window(const gsc_scaler *scaler)
-{
-    return gsc_fail(GSC_ERR_DIVERGED,
-                    "gsc_scaler_update: %d of the last %d iterations overflowed (skip_window is %d, max_skip_share is "
-                    "%.9g); the scale is %.9g " TOO_LARGE "%s; in the last one that did, by index: %s",
-                    (int)scaler->window.overflows, (int)scaler->window.filled, (int)scaler->options.skip_window,
-                    scaler->options.max_skip_share, (double)scaler->schedule.scale, repeats_hint(scaler).text,
-                    scaler->last_overflow_text);
-}
-
 static gsc_status check_divergence(gsc_scaler *scaler, bool overflow)
 {
     int64_t limit = scaler->options.max_consecutive_skips;
@@ -99,15 +46,22 @@ static gsc_status check_divergence(gsc_scaler *scaler, bool overflow)
     if (!in_a_row && !in_window)
         return GSC_OK;
     gsc__env_enter(scaler);
-    return in_a_row ? too_many_in_a_row(scaler) : too_many_in_window(scaler);
+    return in_a_row ? gsc__diverged_in_a_row(scaler, scaler->schedule.consecutive_skips)
+                    : gsc__diverged_in_window(scaler, scaler->window.overflows, scaler->window.filled);
+}
+
+static gsc_status check_recorded(const gsc_scaler *scaler)
+{
+    if (scaler->pending.recorded || scaler->pending.comm_failed)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; %s",
+                    GSC_WORDS("unscale, record, step or skip an optimizer first",
+                              "call unscale_, step or skip with an optimizer first"));
 }
 
 static gsc_status update(gsc_scaler *scaler)
 {
-    if (!scaler->pending.recorded && !scaler->pending.comm_failed)
-        return gsc_fail(GSC_ERR_STATE, "gsc_scaler_update: nothing was checked since the last update; %s",
-                        GSC_WORDS("unscale, record, step or skip an optimizer first",
-                                  "call unscale_, step or skip with an optimizer first"));
+    GSC_TRY(check_recorded(scaler));
     const double scale_before = (double)scaler->schedule.scale;
     bool counts = !scaler->pending.comm_failed;
     bool overflow = counts && scaler->pending.overflow;
@@ -125,25 +79,49 @@ static gsc_status update(gsc_scaler *scaler)
     return check_divergence(scaler, overflow);
 }
 
+/* Events and a halt of earlier updates may have arrived by now. */
+static gsc_status update_on_device(gsc_scaler *scaler, const char *api)
+{
+    const gsc__device_part *part = scaler->device;
+    GSC_TRY(check_recorded(scaler));
+    GSC_TRY(gsc__device_status(part->backend->update(part->device, !scaler->pending.comm_failed), api));
+    scaler->last_repeats = scaler->pending.repeats;
+    gsc__records_reset(scaler);
+    gsc__device_peek(scaler);
+    gsc__device_tell(scaler);
+    GSC_CALL_SCOPE(scaler); /* names of gradients are asked for */
+    return gsc__device_halted(scaler, api);
+}
+
 gsc_status gsc_scaler_update(gsc_scaler *scaler)
 {
     GSC_TRY(gsc__check_scaler(scaler, "gsc_scaler_update"));
     if (!scaler->options.enabled)
         return GSC_OK;
+    if (scaler->device)
+        return update_on_device(scaler, "gsc_scaler_update");
     return gsc__env_leave(scaler, update(scaler));
+}
+
+static gsc_status end_with(gsc_scaler *scaler, float new_scale)
+{
+    if (scaler->device) {
+        const gsc__device_part *part = scaler->device;
+        GSC_TRY(gsc__device_status(part->backend->update_to(part->device, new_scale), "gsc_scaler_update_to"));
+    } else {
+        scaler->schedule.scale = new_scale;
+        scaler->stats.updates++;
+    }
+    gsc__skip_window_empty(&scaler->window);
+    gsc__records_reset(scaler);
+    return GSC_OK;
 }
 
 static gsc_status update_to(gsc_scaler *scaler, double new_scale)
 {
     GSC_TRY(gsc__round_scale(&new_scale, scaler->options.min_scale, scaler->options.max_scale,
                              "gsc_scaler_update_to: new_scale"));
-    if (scaler->options.enabled) {
-        scaler->schedule.scale = (float)new_scale;
-        gsc__skip_window_empty(&scaler->window);
-        gsc__records_reset(scaler);
-        scaler->stats.updates++;
-    }
-    return GSC_OK;
+    return scaler->options.enabled ? end_with(scaler, (float)new_scale) : GSC_OK;
 }
 
 gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
@@ -156,12 +134,17 @@ gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
 static gsc_status update_to_tensor(gsc_scaler *scaler, const DLTensor *new_scale, const char *api)
 {
     const gsc__message_subject subject = {.api = api, .what = "new_scale"};
-    const gsc__view_rules rules = {.writes = false, .allow_fp16 = true};
+    const gsc__view_rules rules = {.allow_fp16 = true, .served = scaler->served};
     gsc__view view;
     GSC_TRY(gsc__view_check(new_scale, &rules, &subject, &view));
     if (view.count != 1)
         return gsc_fail(GSC_ERR_VALUE, "%s: new_scale has %zu elements; allowed is exactly one", api, view.count);
-    return update_to(scaler, gsc__element(view.kind, view.start, 0));
+    double value;
+    if (gsc__is_on_cpu(new_scale))
+        value = gsc__element(view.kind, view.start, 0);
+    else
+        GSC_TRY(gsc__device_read_element(scaler, &view, &value, api));
+    return update_to(scaler, value);
 }
 
 gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler, const DLTensor *new_scale)

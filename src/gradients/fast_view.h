@@ -17,7 +17,8 @@ enum {
 
 #define GSC_ON_CPU ((DLDevice){kDLCPU, 0})
 
-/* Returns false if the tensor is not on the device or not of float32, float64 or bfloat16: the kinds that need no rule. */
+/* Returns false if the tensor is not on the device or not of float32, float64 or bfloat16: the kinds that need no rule.
+ */
 static inline bool gsc__fast_kind(const DLTensor *tensor, DLDevice device, gsc__kind *kind)
 {
     if (!gsc__is_on(tensor, device) || tensor->dtype.lanes != 1)

@@ -161,9 +161,8 @@ gsc_status gsc__list_tensor_failed(const gsc__list_source *source, size_t index,
                     gsc__message_subject_text(&subject, text, sizeof text), reason);
 }
 
-__attribute__((always_inline)) static inline gsc_status add_each(gsc__list *list, size_t n,
-                                                                 const gsc__list_source *source,
-                                                                 const gsc__list_rules *rules, DLDevice device)
+__attribute__((always_inline)) static inline gsc_status
+add_each(gsc__list *list, size_t n, const gsc__list_source *source, const gsc__list_rules *rules, DLDevice device)
 {
     uint64_t messages = gsc__message_count();
     for (size_t i = 0; i < n; i++) {

@@ -54,8 +54,8 @@ typedef struct gsc__list_rules {
                     for all calls of one list */
     bool allow_fp16;
     const gsc__served *served; /* as in gsc__view_rules; the same for all calls of one list */
-    bool distinct;   /* for gsc__list_finish: the caller knows that no two views share elements */
-    const char *api; /* the public function, for messages */
+    bool distinct;             /* for gsc__list_finish: the caller knows that no two views share elements */
+    const char *api;           /* the public function, for messages */
 } gsc__list_rules;
 
 /* Cheaper than zeroing a list on the stack. */

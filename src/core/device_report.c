@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device_report.c: an overflow's report, fetched from the device when somebody asks for it. */
+#include "core/internal.h"
+
+/* Both are in the order of the indices, and report->entries has room for all. */
+static void add_host_entries(gsc__report *report, const gsc_overflow *host, size_t host_count)
+{
+    size_t from = report->count, to = from + host_count;
+    report->count = to;
+    while (host_count > 0) {
+        bool takes_host = from == 0 || host[host_count - 1].index > report->entries[from - 1].index;
+        report->entries[--to] = takes_host ? host[--host_count] : report->entries[--from];
+    }
+}
+
+/* A getter may be called from a callback, which stays the one that is running. */
+static void add_names(gsc_scaler *scaler, gsc__report *report, const gsc_optimizer *optimizer)
+{
+    if (!optimizer || !optimizer->name)
+        return;
+    const bool closed = scaler->closed;
+    gsc__callback_begin(scaler);
+    for (size_t i = 0; i < report->count; i++) {
+        gsc_overflow *entry = &report->entries[i];
+        entry->name = gsc__report_keep_name(scaler, report, optimizer->name(optimizer->self, entry->index));
+    }
+    gsc__callback_end(scaler);
+    scaler->closed = closed;
+}
+
+static gsc_status fetch(gsc_scaler *scaler, gsc__record *record, const gsc__device_verdict *verdict,
+                        const gsc_optimizer *optimizer)
+{
+    const gsc__device_use *use = &record->device;
+    gsc__report *report = &record->report;
+    const size_t host_count = use->host_check == verdict->reported_check ? use->host_count : 0;
+    const size_t room = report->capacity - host_count;
+    const size_t count = verdict->report_count < room ? verdict->report_count : room;
+    GSC_CALL_SCOPE(scaler);
+    gsc__report_begin(scaler, report);
+    report->check = 0;
+    if (count > 0)
+        GSC_TRY(scaler->device->backend->report(use->record, report->entries, count));
+    report->count = count;
+    add_host_entries(report, use->host_entries, host_count);
+    report->check = verdict->reported_check;
+    add_names(scaler, report, optimizer);
+    return GSC_OK;
+}
+
+gsc_status gsc__device_fetch_report(const gsc_scaler *scaler, gsc__record *record, const gsc_optimizer *optimizer,
+                                    const char *api)
+{
+    const gsc__device_verdict verdict = gsc__device_verdict_of(scaler, record);
+    if (verdict.reported_check == record->report.check)
+        return GSC_OK; /* it is here already, or there is none */
+    return gsc__device_status(fetch(scaler->device->scaler, record, &verdict, optimizer), api);
+}
+
+/* An optimizer does not move while the scaler knows it; of arrays only the address of a key is left. */
+static const gsc_optimizer *optimizer_of(const gsc__record *record)
+{
+    return record->use == GSC_USED_AS_OPTIMIZER ? record->key : NULL;
+}
+
+void gsc__device_bring_report(const gsc_scaler *scaler, gsc__record *record, const char *api)
+{
+    if (gsc__device_settle(scaler, api) == GSC_OK)
+        (void)gsc__device_fetch_report(scaler, record, optimizer_of(record), api);
+}
+
+bool gsc__device_overflowed(const gsc_scaler *scaler, const gsc__record *record, const char *api)
+{
+    return gsc__device_settle(scaler, api) != GSC_OK || gsc__device_verdict_of(scaler, record).overflowed;
+}
+
+/* What to say of this record's last check, if it overflowed. */
+static void describe(gsc_scaler *scaler, gsc__record *record, const char *api)
+{
+    const gsc__device_verdict verdict = gsc__device_verdict_of(scaler, record);
+    if (verdict.reported_check == 0 || verdict.reported_check != verdict.checks)
+        return;
+    if (gsc__device_fetch_report(scaler, record, optimizer_of(record), api) != GSC_OK)
+        return;
+    gsc__report_describe(scaler, &record->report,
+                         record->report.count > 0 ? GSC_OVERFLOW_HERE
+                         : record->device.is_word ? GSC_OVERFLOW_RECORDED
+                                                  : GSC_OVERFLOW_ELSEWHERE);
+}
+
+gsc_status gsc__device_describe_overflows(gsc_scaler *scaler, const char *api)
+{
+    GSC_TRY(gsc__device_settle(scaler, api));
+    scaler->overflow_text[0] = '\0';
+    for (size_t i = 0; i < scaler->records.slot_count; i++)
+        if (scaler->records.slots[i])
+            describe(scaler, scaler->records.slots[i], api);
+    return GSC_OK;
+}
