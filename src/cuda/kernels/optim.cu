@@ -1,30 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* optim.cu: one step of SGD, Adam or AdamW over all parameters of an optimizer, with the formulas of
  * base/optim_rules.h. */
-#include "cuda/device.h"
+#include "cuda/kernels/items.h"
 #include "cuda/optim_shared.h"
 
 GSC_DEVICE_INLINE uint32_t gsc__optim_thread(void) { return gsc__block() * gsc__block_threads() + gsc__thread(); }
-
-/* The last parameter whose first item is at most `item`. */
-GSC_DEVICE uint32_t gsc__optim_param_of(const gsc__cuda_optim_table *table, uint32_t item)
-{
-    uint32_t low = 0, high = table->param_count;
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (table->params[middle].first_item <= item)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
 
 GSC_CUDA_KERNEL(optim_items)
 {
     const uint32_t item = gsc__optim_thread();
     if (item < args.table.item_count)
-        args.table.item_params[item] = gsc__optim_param_of(&args.table, item);
+        args.table.item_params[item] = gsc__owner_of_item(args.table.params, args.table.param_count, item);
 }
 
 GSC_CUDA_KERNEL(optim_counts)
