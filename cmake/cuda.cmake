@@ -132,3 +132,21 @@ function(gsc_cuda_text_flags output)
     set(${output} ${gsc_clang_cuda_flags} -S PARENT_SCOPE)
   endif()
 endfunction()
+
+# gsc_cuda_program(name source LIBRARIES library... HEADERS header... INCLUDES folder...): a program for any GPU from the first
+# architecture on, compiled and linked by nvcc in the current binary folder.
+function(gsc_cuda_program name source)
+  cmake_parse_arguments(arg "" "" "LIBRARIES;HEADERS;INCLUDES" ${ARGN})
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  list(GET gsc_cuda_architectures 0 first)
+  set(includes ${PROJECT_SOURCE_DIR}/include ${DLPACK_INCLUDE_DIR} ${arg_INCLUDES})
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${GSC_CUDA_COMPILER} -std=c++17 -O2 -allow-unsupported-compiler -arch=sm_${first}
+            "$<$<BOOL:${GSC_WERROR}>:-Werror;all-warnings>" "-I$<JOIN:${includes},;-I>" -o ${output} ${source}
+            -L$<TARGET_FILE_DIR:gradscaler-cuda> -L$<TARGET_FILE_DIR:gradscaler> -lgradscaler-cuda -lgradscaler
+            -Xlinker -rpath,$<TARGET_FILE_DIR:gradscaler-cuda>:$<TARGET_FILE_DIR:gradscaler> ${arg_LIBRARIES}
+    DEPENDS ${source} ${arg_HEADERS} gradscaler-cuda ${PROJECT_SOURCE_DIR}/include/gradscaler/cuda.h
+    COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(build-${name} ALL DEPENDS ${output})
+endfunction()
