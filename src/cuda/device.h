@@ -42,6 +42,7 @@
 #define GSC_SHARED static __attribute__((section("gsc_cuda_shared")))
 #define GSC_GRID_CONSTANT
 #define GSC_CUDA_ENTRY(threads) extern "C" void
+#include "cuda/fiber.h"
 #endif
 
 /* Stands before a loop that is not to be unrolled, to save registers. */
@@ -132,39 +133,38 @@ GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value)
 
 #else
 
-extern "C" {
-unsigned gsc__fiber_thread(void);        /* index in its block */
-unsigned gsc__fiber_block(void);         /* index in the grid */
-unsigned gsc__fiber_block_threads(void); /* threads of a block */
-unsigned gsc__fiber_grid_blocks(void);   /* blocks of the grid */
-void gsc__fiber_block_barrier(void);
-void gsc__fiber_warp_barrier(void);
-bool gsc__fiber_warp_any(bool condition);
-uint32_t gsc__fiber_warp_xor(uint32_t value,
-                             unsigned mask); /* the value of the thread whose lane is this one's ^ mask */
-double gsc__fiber_square_root(double x);
-}
-
 GSC_DEVICE_INLINE unsigned gsc__thread(void) { return gsc__fiber_thread(); }
 GSC_DEVICE_INLINE unsigned gsc__block(void) { return gsc__fiber_block(); }
 GSC_DEVICE_INLINE unsigned gsc__block_threads(void) { return gsc__fiber_block_threads(); }
 GSC_DEVICE_INLINE unsigned gsc__grid_blocks(void) { return gsc__fiber_grid_blocks(); }
-GSC_DEVICE_INLINE void gsc__block_barrier(void) { gsc__fiber_block_barrier(); }
-GSC_DEVICE_INLINE void gsc__warp_barrier(void) { gsc__fiber_warp_barrier(); }
-GSC_DEVICE_INLINE void gsc__fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-GSC_DEVICE_INLINE void gsc__fence_system(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-GSC_DEVICE_INLINE bool gsc__warp_any(bool condition) { return gsc__fiber_warp_any(condition); }
-GSC_DEVICE_INLINE uint32_t gsc__warp_xor_u32(uint32_t value, unsigned mask) { return gsc__fiber_warp_xor(value, mask); }
+/* The caller's line tells barriers apart. */
+GSC_DEVICE_INLINE void gsc__block_barrier(int line = __builtin_LINE()) { gsc__fiber_block_barrier(line); }
+GSC_DEVICE_INLINE void gsc__warp_barrier(int line = __builtin_LINE()) { gsc__fiber_warp_barrier(line); }
+GSC_DEVICE_INLINE void gsc__fence(void) { gsc__fiber_pause(); }
+GSC_DEVICE_INLINE void gsc__fence_system(void) { gsc__fiber_pause(); }
+GSC_DEVICE_INLINE bool gsc__warp_any(bool condition, int line = __builtin_LINE())
+{
+    return gsc__fiber_warp_any(condition, line);
+}
+GSC_DEVICE_INLINE uint32_t gsc__warp_xor_u32(uint32_t value, unsigned mask, int line = __builtin_LINE())
+{
+    return gsc__fiber_warp_xor(value, mask, line);
+}
 GSC_DEVICE_INLINE double gsc__divide(double a, double b) { return a / b; }
 GSC_DEVICE_INLINE double gsc__square_root(double x) { return gsc__fiber_square_root(x); }
 /* Only one fiber runs at a time. */
 GSC_DEVICE_INLINE uint64_t gsc__atomic_add_u64(uint64_t *at, uint64_t value)
 {
+    gsc__fiber_pause();
     uint64_t before = *at;
     *at = before + value;
     return before;
 }
-GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value) { *at = value > *at ? value : *at; }
+GSC_DEVICE_INLINE void gsc__atomic_max_u64(uint64_t *at, uint64_t value)
+{
+    gsc__fiber_pause();
+    *at = value > *at ? value : *at;
+}
 
 #endif
 
