@@ -4,22 +4,26 @@
 
 MAKEFLAGS += --no-print-directory
 BUILD ?= build/release
+CUDA_BUILD ?= build/cuda
 WERROR ?= 0
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-python test-safetensors prove fuzz check-full build install uninstall bench bench-torch bench-python format lint clean
+.PHONY: help demo test test-python test-safetensors test-cuda prove fuzz check-full build install uninstall bench bench-torch \
+        bench-python bench-cuda cuda format lint clean
 
 help:
 	@echo "make demo         train a classifier on Fashion-MNIST in float16, with a dynamic loss scale"
 	@echo "make test         build everything and run the whole test suite"
 	@echo "make test-python  install the Python package into a virtual environment and check it (PYTHON=NAME; ARGS=-h: parts)"
 	@echo "make test-safetensors  compare files with those of the Python package safetensors, which it installs (PYTHON=NAME)"
+	@echo "make test-cuda    the tests of the CUDA module on this machine's GPU (docs/gpu.md); without one they run in make test"
 	@echo "make prove        try every 16- and 32-bit input and every short sequence of calls (docs/verification.md)"
 	@echo "make fuzz         look for inputs that break readers, options or the scaler (docs/verification.md; ARGS=1200: seconds)"
 	@echo "make bench        measure beside what this machine can do (docs/performance.md; ARGS=--quick: a smoke run)"
 	@echo "make bench-torch  compare with PyTorch, which it installs: several GB (TORCH_VENV=FOLDER: one that has it)"
 	@echo "make bench-python the same end to end from Python (TORCH_VENV=FOLDER, ARGS=--quick)"
+	@echo "make bench-cuda   the CUDA module on this machine's GPU beside copying and PyTorch (TORCH_PYTHON=NAME, ARGS=--quick)"
 	@echo "make check-full   all checks, those too that are too slow for CI: hours (scripts/check NAME...: some of them)"
 	@echo "make build        build the libraries and the command"
 	@echo "make install      build and install them, by default into $(PREFIX) (PREFIX=FOLDER, DESTDIR=FOLDER: docs/build.md)"
@@ -63,6 +67,17 @@ test-safetensors:
 	cmake --build $(BUILD) -j $(JOBS) --target gradscaler-cli safetensors_exchange
 	tests/system/safetensors/check $(BUILD)
 
+# The module, its tests and its benchmark; they need nvcc, which is fetched where it is missing.
+cuda:
+	@scripts/install run test cuda
+	@scripts/configure $(CUDA_BUILD) -DGSC_TRAIN=OFF -DGSC_CUDA=ON -DGSC_CUDA_COMPILER="$$(scripts/nvcc)" -DGSC_BUILD_TESTS=ON
+	cmake --build $(CUDA_BUILD) -j $(JOBS)
+
+test-cuda:
+	@scripts/need-gpu "make test-cuda"
+	@$(MAKE) cuda
+	@tests/cuda/gpu/run $(CUDA_BUILD)
+
 prove:
 	@scripts/install run test
 	@scripts/configure $(BUILD) -DGSC_BUILD_TESTS=ON
@@ -90,6 +105,11 @@ bench-torch: build
 bench-python:
 	@scripts/install run python
 	@bench/python/run $(BUILD)/python $(ARGS)
+
+bench-cuda:
+	@scripts/need-gpu "make bench-cuda"
+	@$(MAKE) cuda
+	@bench/cuda/run $(CUDA_BUILD) $(ARGS)
 
 format:
 	@scripts/lint format
