@@ -19,6 +19,7 @@
 
 typedef struct gsc__cuda_context {
     CUcontext handle;
+    CUdevice device;
     CUmodule module;
     CUfunction kernels[GSC_CUDA_KERNEL_COUNT];
     int32_t device_id;
