@@ -70,7 +70,7 @@ gsc_status gsc__cuda_check_device(DLDevice device, const char *api)
 static gsc_status load_kernels(gsc__cuda_context *context)
 {
     static const char *const names[] = {
-#define GSC_CUDA_KERNEL_SYMBOL(name) "gsc__cuda_" #name,
+#define GSC_CUDA_KERNEL_SYMBOL(name) "gsc__kernel_" #name,
         GSC_CUDA_KERNELS(GSC_CUDA_KERNEL_SYMBOL)
 #undef GSC_CUDA_KERNEL_SYMBOL
     };

@@ -54,9 +54,9 @@
 
 #include "cuda/shared.h"
 
-/* gsc__cuda_<name>(const gsc__cuda_<name>_args args), as cuda/kernel_list.h lists it. */
+/* gsc__kernel_<name>(const gsc__cuda_<name>_args args), as cuda/kernel_list.h lists it. */
 #define GSC_CUDA_KERNEL(name)                                                                                          \
-    GSC_CUDA_ENTRY(GSC_CUDA_MAX_THREADS) gsc__cuda_##name(GSC_GRID_CONSTANT const gsc__cuda_##name##_args args)
+    GSC_CUDA_ENTRY(GSC_CUDA_MAX_THREADS) gsc__kernel_##name(GSC_GRID_CONSTANT const gsc__cuda_##name##_args args)
 
 /* Before a loop with few rounds: their arrays then need no memory. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_list.h: every kernel, once: X(name). The kernel is gsc__cuda_<name>, its argument the struct
+/* kernel_list.h: every kernel, once: X(name). The kernel is gsc__kernel_<name>, its argument the struct
  * gsc__cuda_<name>_args of cuda/shared.h or cuda/optim_shared.h. The host's handles and the stand-in's table follow. */
 #ifndef GSC_CUDA_KERNEL_LIST_H
 #define GSC_CUDA_KERNEL_LIST_H

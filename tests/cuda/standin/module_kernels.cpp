@@ -6,7 +6,7 @@
 #include "standin/add_kernels.h"
 
 #define MODULE_KERNEL(name)                                                                                            \
-    {"gsc__cuda_" #name, call_kernel<gsc__cuda_##name##_args, gsc__cuda_##name>, sizeof(gsc__cuda_##name##_args)},
+    {"gsc__kernel_" #name, call_kernel<gsc__cuda_##name##_args, gsc__kernel_##name>, sizeof(gsc__cuda_##name##_args)},
 
 static const standin_kernel kernels[] = {GSC_CUDA_KERNELS(MODULE_KERNEL)};
 

@@ -8,7 +8,7 @@
 wrong='^[[:space:]]*(@!?%?[a-z0-9]+[[:space:]]+)?((fma|mad)\.[a-z0-9.]*f(32|64)|[a-z0-9.]+\.(ftz|approx|full)[. ]|(add|sub|mul|div|sqrt)\.(r[zmp]\.)?f(32|64))'
 
 check_ptx() { # FILE
-    kernels=$(grep -c '\.entry gsc__cuda_' "$1") || true
+    kernels=$(grep -c '\.entry gsc__kernel_' "$1") || true
     [ "$kernels" -gt 0 ] || fail "$1 has no kernel"
     ! grep -nE "$wrong" "$1" >"$WORK/wrong" || fail "$1: these change results:
 $(head "$WORK/wrong")"
