@@ -17,7 +17,8 @@ typedef struct enumeration {
  * equal to the last bit, have the same continuations: these are tried once and counted for each. each: tried for each.
  */
 enumeration enumerate(const variant *v, int length, bool each, int threads);
-/* Tries `count` sequences of `length` calls on 1 to 4 optimizers; options, calls and gradients come from the seed. */
-void walk_at_random(uint64_t seed, uint64_t count, int length, int threads);
+/* Tries `count` sequences of `length` calls on 1 to 4 optimizers; options, calls and gradients come from the seed.
+ * on_device: the subjects' place is one. */
+void walk_at_random(uint64_t seed, uint64_t count, int length, int threads, bool on_device);
 
 #endif

@@ -10,6 +10,7 @@ static const double nan_value = (double)NAN;
 /* Rules 6, 8: what is recorded after a check, by the scaler or by the caller (record). */
 static void note_check(model *m, model_optimizer *o, bool found_inf, bool had_gradient, double max_abs)
 {
+    o->is_here = m->on_device && had_gradient;
     o->found_inf = found_inf;
     o->had_gradient = had_gradient;
     o->max_abs = max_abs;
@@ -37,10 +38,14 @@ static double clip_coefficient(double max_norm, double norm)
     return isfinite(norm) && coefficient < 1.0 ? coefficient : 1.0;
 }
 
-static double clip(model_optimizer *o, double max_norm)
+static double norm_of(const model_optimizer *o) { return o->has_gradient ? fabs((double)o->gradient) : 0.0; }
+
+/* A device leaves gradients alone that the caller has said to have overflowed. */
+static double clip(const model *m, model_optimizer *o, double max_norm)
 {
-    double norm = o->has_gradient ? fabs((double)o->gradient) : 0.0;
-    if (o->has_gradient)
+    double norm = norm_of(o);
+    o->is_here = m->on_device && o->has_gradient;
+    if (o->has_gradient && !(m->on_device && m->options->enabled && o->found_inf))
         o->gradient *= (float)clip_coefficient(max_norm, norm);
     return norm;
 }
@@ -58,7 +63,7 @@ static gsc_status clip_grad_norm(model *m, model_optimizer *o, double max_norm, 
         return GSC_ERR_STATE;
     if (m->options->enabled && o->stage == GSC_STAGE_READY)
         check(m, o, true);
-    *norm = clip(o, max_norm);
+    *norm = clip(m, o, max_norm);
     return GSC_OK;
 }
 
@@ -84,20 +89,30 @@ static gsc_status apply(model *m, model_optimizer *o, const call *c, bool fused,
     bool clips = c->number > 0.0;
     result->outcome = o->had_gradient ? GSC_STEPPED : GSC_NO_GRADS;
     if (fused && o->had_gradient) {
-        result->grad_norm = clips ? o->max_abs : nan_value;
-        double coefficient = clips ? clip_coefficient(c->number, o->max_abs) : 1.0;
-        return call_step_scaled(o, c->flag, 1.0 / m->scale * coefficient);
+        bool unscaled = o->stage == GSC_STAGE_UNSCALED;
+        o->is_here = m->on_device;
+        double norm = unscaled ? norm_of(o) : o->max_abs;
+        result->grad_norm = clips ? norm : nan_value;
+        double coefficient = clips ? clip_coefficient(c->number, norm) : 1.0;
+        double multiplier = (unscaled ? 1.0 : 1.0 / m->scale) * coefficient;
+        return call_step_scaled(o, c->flag, m->on_device ? (double)(float)multiplier : multiplier);
     }
     o->stage = GSC_STAGE_UNSCALED;
     if (clips)
-        result->grad_norm = clip(o, c->number);
+        result->grad_norm = clip(m, o, c->number);
     return call_step(o, c->flag, result);
+}
+
+/* A clip looks at the gradient again. */
+static bool fuses_unscaled(const model *m, const model_optimizer *o, const call *c)
+{
+    return m->on_device && (c->number > 0.0 ? o->has_gradient : o->is_here);
 }
 
 static gsc_status step(model *m, model_optimizer *o, const call *c, seen_result *result)
 {
     *result = (seen_result){.outcome = GSC_SKIPPED_OVERFLOW, .grad_norm = nan_value};
-    bool ready = o->stage == GSC_STAGE_READY, fused = ready && o->scale_aware;
+    bool ready = o->stage == GSC_STAGE_READY, fused = o->scale_aware && (ready || fuses_unscaled(m, o, c));
     if (o->stage == GSC_STAGE_STEPPED)
         return GSC_ERR_STATE;
     if (came_late(o))
@@ -121,7 +136,7 @@ static gsc_status step(model *m, model_optimizer *o, const call *c, seen_result 
 /* Rule 11. */
 static gsc_status step_disabled(model *m, model_optimizer *o, const call *c, seen_result *result)
 {
-    *result = (seen_result){.outcome = GSC_STEPPED, .grad_norm = c->number > 0.0 ? clip(o, c->number) : nan_value};
+    *result = (seen_result){.outcome = GSC_STEPPED, .grad_norm = c->number > 0.0 ? clip(m, o, c->number) : nan_value};
     gsc_status status = call_step(o, c->flag, result);
     m->steps += status == GSC_OK;
     return status;
@@ -232,6 +247,7 @@ static gsc_status record(model *m, model_optimizer *o, bool found_inf)
         return GSC_ERR_STATE;
     o->stage = GSC_STAGE_UNSCALED;
     note_check(m, o, found_inf, true, 0.0);
+    o->is_here = false;
     return GSC_OK;
 }
 

@@ -15,6 +15,7 @@ typedef struct model_optimizer {
     /* What the scaler knows about it. */
     gsc_stage stage;
     bool found_inf, had_gradient; /* by the last check */
+    bool is_here;                 /* the scaler was handed one then, or at a clip since (on_device alone) */
     double max_abs;               /* of the last check */
     bool overflowed;              /* in some check since the last update */
     bool has_result;
@@ -25,9 +26,10 @@ typedef struct model {
     const gsc_scaler_options *options; /* borrowed */
     double scale;
     int64_t growth_tracker, consecutive_skips;
-    int32_t credit;                   /* hysteresis_tracker */
-    uint64_t history;                 /* of the checked updates: bit 0 is the last one's, 1 an overflow */
-    int history_length;               /* since the last load or update_to */
+    int32_t credit;     /* hysteresis_tracker */
+    uint64_t history;   /* of the checked updates: bit 0 is the last one's, 1 an overflow */
+    int history_length; /* since the last load or update_to */
+    bool on_device;     /* a scale-aware step is made of unscaled gradients, too; the multiplier is float32 */
     bool recorded, checked, overflow; /* since the last update: anything at all; some gradient; some overflow */
     int64_t updates, steps, skipped_steps, backoffs, growths;
     int count;

@@ -108,7 +108,7 @@ static void prove(const settings *set)
     for (int i = 0; i < n; i++)
         sequences += prove_variant(set, &variants[i]);
     double before = now();
-    walk_at_random(set->seed, set->walks, WALK_LENGTH, set->threads);
+    walk_at_random(set->seed, set->walks, WALK_LENGTH, set->threads, false);
     printf("%6d %14llu %14llu %8.1f  random, seed %llu: all of these mixed, 1 to 4 optimizers\n", WALK_LENGTH,
            (unsigned long long)set->walks, (unsigned long long)set->walks * WALK_LENGTH, now() - before,
            (unsigned long long)set->seed);

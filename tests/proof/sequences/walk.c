@@ -10,6 +10,7 @@
 typedef struct walker {
     uint64_t seed, count;
     int length;
+    bool on_device;
     atomic_ullong *next;
 } walker;
 
@@ -99,6 +100,7 @@ static void walk(const walker *w, uint64_t index, call *calls)
     unsigned scale_aware = (unsigned)draw_below(&random, 1 << MAX_OPTIMIZERS);
     subject *s = subject_create(&options, optimizers, scale_aware);
     model m = model_create(&options, optimizers, scale_aware);
+    m.on_device = w->on_device;
     if (!s)
         trial_out_of_memory();
     snprintf(title, sizeof title, "random sequence %llu of seed %llu", (unsigned long long)index,
@@ -122,11 +124,11 @@ static void *run(void *context)
     return NULL;
 }
 
-void walk_at_random(uint64_t seed, uint64_t count, int length, int threads)
+void walk_at_random(uint64_t seed, uint64_t count, int length, int threads, bool on_device)
 {
     walker walkers[MAX_THREADS];
     atomic_ullong next = 0;
     for (int i = 0; i < threads; i++)
-        walkers[i] = (walker){.seed = seed, .count = count, .length = length, .next = &next};
+        walkers[i] = (walker){.seed = seed, .count = count, .length = length, .on_device = on_device, .next = &next};
     run_threads(threads, run, walkers, sizeof walkers[0]);
 }
