@@ -102,6 +102,15 @@ static void context_destroy(CUcontext context)
     context->failure = CUDA_SUCCESS;
 }
 
+/* Per-thread streams are nobody's to destroy. */
+static bool is_empty(CUcontext context)
+{
+    CUstream s = context->streams;
+    while (s != NULL && s->is_per_thread)
+        s = s->next;
+    return s == NULL && context->events == NULL && context->modules == NULL && memory_of_owner(context) == NULL;
+}
+
 static CUresult context_release(CUcontext context)
 {
     TRY(context_check_initialised());
@@ -111,9 +120,7 @@ static CUresult context_release(CUcontext context)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (--context->retains > 0)
         return CUDA_SUCCESS;
-    bool left = memory_of_owner(context) != NULL || context->streams != NULL || context->events != NULL ||
-                context->modules != NULL;
-    if (left && context->failure == CUDA_SUCCESS)
+    if (!is_empty(context) && context->failure == CUDA_SUCCESS)
         complain("the context of device %d ends with memory, streams, events or modules in it", context->device);
     context_destroy(context);
     return CUDA_SUCCESS;

@@ -73,7 +73,7 @@ STANDIN_API standin_live standin_live_now(void);
 
 /* Errors in the use of the device that a real one would not tell (see above), since the last reset of counts. */
 STANDIN_API uint64_t standin_errors(void);
-STANDIN_API const char *standin_last_error(void); /* "" if there was none */
+STANDIN_API const char *standin_last_error(void);      /* "" if there was none */
 STANDIN_API void standin_expect_errors(bool expected); /* true: they are not printed on stderr, as they are at first */
 
 /* ---- Failures ---- */
