@@ -120,8 +120,8 @@ static void test_unchanged(void **state)
         case 3: t.tensor.device = u.tensor.device; break;
         default: t.tensor.ndim = u.tensor.ndim, t.tensor.shape = u.tensor.shape, t.tensor.strides = u.tensor.strides;
         }
-        bool same = gsc__view_fast(&t.tensor, GSC_ON_CPU, &after) && after.start == before.start && after.count == before.count &&
-                    after.kind == before.kind;
+        bool same = gsc__view_fast(&t.tensor, GSC_ON_CPU, &after) && after.start == before.start &&
+                    after.count == before.count && after.kind == before.kind;
         if (gsc__view_unchanged(&before, &t.tensor, GSC_ON_CPU))
             assert_ok(gsc__view_check(&t.tensor, &rules, &subject, &after));
         assert_int_equal(gsc__view_unchanged(&before, &t.tensor, GSC_ON_CPU), same);
