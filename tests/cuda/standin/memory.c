@@ -140,8 +140,8 @@ static allocation *place(int device, CUcontext owner, size_t bytes)
     }
     memset(pages, MARK, page_bytes);
     random_fill(start, bytes);
-    ASAN_POISON_MEMORY_REGION(pages, start - pages);
-    ASAN_POISON_MEMORY_REGION(start + bytes, pages + page_bytes - (start + bytes));
+    ASAN_POISON_MEMORY_REGION(pages, (size_t)(start - pages));
+    ASAN_POISON_MEMORY_REGION(start + bytes, (size_t)(pages + page_bytes - (start + bytes)));
     if (!is_open(a))
         mprotect(pages, page_bytes, PROT_NONE);
     used[arena] += bytes;
