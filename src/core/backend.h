@@ -158,9 +158,11 @@ struct gsc_backend {
      * collective_failed: allreduce_max failed, so all that is left is to skip. */
     gsc_status (*decide)(gsc__device_record *record, bool collective_failed);
 
-    /* The gradients that norm, clip and multiply work on from now on, as they are (r is 1): where they are others than
-     * those last scanned, or none were. Verdict and report of the last check stay. */
-    gsc_status (*replace)(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count);
+    /* The gradients that norm, clip and multiply work on from now on, as they are (r is 1): before a norm that is not
+     * of the call that scanned. They may be others by now, or have other values, so nothing that is known of them
+     * counts. same_tensors: as in a scan. Verdict and report of the last check stay. */
+    gsc_status (*replace)(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count,
+                          bool same_tensors);
     /* Norms of the gradients last scanned or replaced. A scan with p has the sums already where p is 1, 2 or infinite
      * (and where it did not unscale: r is its 1/scale; else 1). The steps between are for shards: *values is float32[1]
      * for allreduce_max (the exponent; p other than 1, 2 and infinity), then float64[3] for allreduce_sum. p infinite:

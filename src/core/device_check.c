@@ -112,7 +112,7 @@ gsc_status gsc__device_check(gsc_scaler *scaler, gsc__record *record, const gsc_
 
 gsc_status gsc__device_record_check(gsc_scaler *scaler, gsc__record *record, bool found_inf, const char *api)
 {
-    const gsc__device_scan word = {.host_found_inf = found_inf, .checked = true};
+    const gsc__device_scan word = {.unscales = true, .host_found_inf = found_inf, .checked = true};
     gsc__device_use *use = &record->device;
     scaler->progress.record = record;
     gsc_status status = gsc__device_open(scaler, record, api);
@@ -139,9 +139,7 @@ gsc_status gsc__device_replace(gsc_scaler *scaler, gsc__record *record, const ch
     GSC_TRY(gsc__device_take_host(scaler, api, true));
     GSC_TRY(check_shards(scaler, api));
     use->is_here = all_here(scaler);
-    if (same)
-        return GSC_OK;
-    gsc_status status = scaler->device->backend->replace(use->record, use->sent.list, use->sent.count);
+    gsc_status status = scaler->device->backend->replace(use->record, use->sent.list, use->sent.count, same);
     use->is_sent = status == GSC_OK;
     return gsc__device_status(status, api);
 }

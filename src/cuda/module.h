@@ -144,7 +144,8 @@ void gsc__cuda_record_destroy(gsc__device_record *record);
 gsc_status gsc__cuda_scan(gsc__device_record *record, const gsc__device_scan *scan);
 gsc_status gsc__cuda_agreement(gsc__device_record *record, DLTensor *values);
 gsc_status gsc__cuda_decide(gsc__device_record *record, bool collective_failed);
-gsc_status gsc__cuda_replace(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count);
+gsc_status gsc__cuda_replace(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count,
+                             bool same_tensors);
 gsc_status gsc__cuda_norm_exponent(gsc__device_record *record, double p, DLTensor *values);
 gsc_status gsc__cuda_norm_sums(gsc__device_record *record, double p, bool as_float32, DLTensor *values);
 gsc_status gsc__cuda_clip(gsc__device_record *record, double p, double max_norm, bool in_place);

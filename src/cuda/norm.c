@@ -9,9 +9,10 @@
 
 static bool has_kernel(double p) { return p == 1.0 || p == 2.0; }
 
-gsc_status gsc__cuda_replace(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count)
+gsc_status gsc__cuda_replace(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count,
+                             bool same_tensors)
 {
-    GSC_TRY(gsc__cuda_list_tensors(record, tensors, count, false));
+    GSC_TRY(gsc__cuda_list_tensors(record, tensors, count, same_tensors));
     record->norm = (gsc__cuda_norm_progress){.unscaled = true};
     return GSC_OK;
 }

@@ -452,11 +452,15 @@ static inline gsc_status fake_decide(gsc__device_record *record, bool collective
     return GSC_OK;
 }
 
-static inline gsc_status fake_replace(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count)
+static inline gsc_status fake_replace(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count,
+                                      bool same_tensors)
 {
     FAKE_CALL("replace");
     fake_module.replaced++;
-    fake_take(record, tensors, count);
+    if (same_tensors)
+        fake_same(record, tensors, count);
+    else
+        fake_take(record, tensors, count);
     record->r = 1.0;
     record->reduced = false;
     return GSC_OK;

@@ -72,7 +72,7 @@ GSC_CUDA_KERNEL(clip)
         gsc__pass_begin(pass, coefficient, true);
         pass->idle = coefficient >= 1.0 || slot->found_inf;
     } else {
-        slot->multiplier64 *= coefficient;
+        slot->multiplier64 = (slot->unscales ? 1.0 : slot->r) * coefficient; /* an earlier clip's is over */
         slot->multiplier = (float)slot->multiplier64;
     }
 }

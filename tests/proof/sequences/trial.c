@@ -24,7 +24,7 @@ void trial_check(subject *s, model *m, const call *calls, int n, const char *tit
 void trial_out_of_memory(void)
 {
     pthread_mutex_lock(&printing);
-    fprintf(stderr, "prove_sequences: no memory, or no thread\n");
+    fprintf(stderr, "no memory, or no thread, or the scaler cannot be made: %s\n", gsc_last_error());
     exit(1);
 }
 

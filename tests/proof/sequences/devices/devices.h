@@ -5,6 +5,6 @@
 
 #include "../subject.h"
 
-extern const subject_place device_place;
+subject_place device_place(void);
 
 #endif

@@ -6,9 +6,12 @@
 #include "devices.h"
 #include "fake_backend.h"
 
-const subject_place device_place = {.device = {kDLCUDA, 0},
-                                    .backend = &fake_backend,
-                                    .begin = fake_backend_reset,
-                                    .alloc = fake_device_alloc,
-                                    .write = fake_device_write,
-                                    .read = fake_device_read};
+subject_place device_place(void)
+{
+    return (subject_place){.device = FAKE_DEVICE,
+                           .backend = &fake_backend,
+                           .begin = fake_backend_reset,
+                           .alloc = fake_device_alloc,
+                           .write = fake_device_write,
+                           .read = fake_device_read};
+}

@@ -18,7 +18,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s [COUNT [SEED]]\n", argv[0]);
         return 2;
     }
-    subject_set_place(&device_place);
+    const subject_place place = device_place();
+    subject_set_place(&place);
     walk_at_random(seed, count, LENGTH, 1, true);
     printf("%llu random sequences of %d calls on a device, seed %llu: no difference\n", (unsigned long long)count,
            LENGTH, (unsigned long long)seed);
