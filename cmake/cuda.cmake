@@ -111,7 +111,7 @@ endfunction()
 # architectures and PTX, with clang PTX for 7.5, which the driver compiles for the machine at hand.
 function(gsc_cuda_image_flags output)
   if(gsc_cuda_compiler_id STREQUAL nvcc)
-    set(flags ${gsc_nvcc_flags} -fatbin)
+    set(flags ${gsc_nvcc_flags} -fatbin -Xfatbin=-compress-all)
     foreach(architecture IN LISTS gsc_cuda_architectures)
       list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})
     endforeach()

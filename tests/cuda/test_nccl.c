@@ -308,30 +308,188 @@ static void test_cpu_values(void **state)
     close_world(&w);
 }
 
-/* Each call of the driver fails in turn: an error, and nothing is left over. */
+/* The k-th call of the function fails; returns whether there was one. */
+static bool check_driver_failure(const char *function, uint64_t k)
+{
+    world w;
+    open_world(&w, true, false);
+    for (int i = 0; i < RANKS; i++)
+        w.tensors[i].dtype = GSC_FLOAT32;
+    standin_fail(function, k, CUDA_ERROR_OUT_OF_MEMORY);
+    int failure = w.comms[0].allreduce_max(w.comms[0].self, &w.tensors[0], w.scalers[0]);
+    bool fired = standin_fail_fired();
+    standin_fail(NULL, 0, 0);
+    assert_int_equal(failure != 0, fired);
+    if (fired)
+        assert_message(function);
+    if (w.nccl[0].calls > 0) /* then the other rank must come, too */
+        assert_int_equal(w.comms[1].allreduce_max(w.comms[1].self, &w.tensors[1], w.scalers[1]), 0);
+    close_world(&w);
+    return fired;
+}
+
 static void test_driver_fails(void **state)
 {
     (void)state;
-    bool fired = true;
-    for (uint64_t k = 1; fired; k++) {
+    const char *const functions[] = {
+        "cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuCtxPushCurrent_v2", "cuEventCreate", "cuEventRecord",
+        "cuStreamWaitEvent"};
+    const uint64_t calls[] = {1, 1, 2, 2, 2, 2};
+    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
+        for (uint64_t k = 1; k <= calls[f] + 1; k++)
+            assert_int_equal(check_driver_failure(functions[f], k), k <= calls[f]);
+}
+
+/* A rank's optimizer: one gradient of COUNT values on its device. It only counts its steps. */
+typedef struct user {
+    gsc_optimizer optimizer;
+    DLTensor grad;
+    int64_t shape[1];
+    int steps;
+    gsc_scaler *scaler;
+} user;
+
+static size_t one(void *self)
+{
+    (void)self;
+    return 1;
+}
+
+static DLTensor *grad_of(void *self, size_t index)
+{
+    (void)index;
+    return &((user *)self)->grad;
+}
+
+static gsc_status count_step(void *self, const gsc_step_args *args, double *value, bool *has_value)
+{
+    (void)args;
+    (void)value;
+    (void)has_value;
+    ((user *)self)->steps++;
+    return GSC_OK;
+}
+
+static gsc_status count_scaled_step(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling,
+                                    double *value, bool *has_value)
+{
+    (void)scaling;
+    return count_step(self, args, value, has_value);
+}
+
+static void open_user(user *u, world *w, int rank)
+{
+    *u = (user){.optimizer = {.self = u,
+                              .grad_count = one,
+                              .grad = grad_of,
+                              .step = count_step,
+                              .step_scaled = count_scaled_step},
+                .grad = {.data = w->sources[rank], .device = {kDLCUDA, rank}, .ndim = 1, .dtype = GSC_FLOAT32},
+                .shape = {COUNT}};
+    u->grad.shape = u->shape;
+    gsc_scaler_options options = gsc_scaler_options_default();
+    options.device = u->grad.device;
+    options.backend = gsc_cuda_backend();
+    options.comm = &w->comms[rank];
+    assert_ok(gsc_scaler_create(&options, &u->scaler));
+    assert_ok(gsc_scaler_set_stream(u->scaler, u->grad.device, w->scalers[rank]));
+}
+
+static void step_all(user *users, double clip_norm)
+{
+    gsc_step_args args = {.clip_norm = clip_norm};
+    gsc_step_result result;
+    for (int i = 0; i < RANKS; i++) {
+        assert_ok(gsc_scaler_step(users[i].scaler, &users[i].optimizer, &args, &result));
+        assert_int_equal(result.outcome, GSC_PENDING);
+    }
+    for (int i = 0; i < RANKS; i++)
+        assert_ok(gsc_scaler_update(users[i].scaler));
+}
+
+static void check_scalers(bool own_stream, uint64_t seed)
+{
+    const float fine[COUNT] = {65536, -131072, 0}, overflowed[COUNT] = {65536, INFINITY, 0};
+    world w;
+    user users[RANKS];
+    standin_seed(seed);
+    open_world(&w, own_stream, false);
+    for (int i = 0; i < RANKS; i++)
+        open_user(&users[i], &w, i);
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < RANKS; i++)
+            put(&w, i, step == 1 && i == 1 ? overflowed : fine, sizeof fine);
+        standin_reset_counts();
+        step_all(users, 0);
+        assert_int_equal(standin_synchronisations(), 0);
+        standin_run_all();
+        for (int i = 0; i < RANKS; i++) {
+            gsc_step_result result;
+            assert_ok(gsc_scaler_result(users[i].scaler, &users[i].optimizer, &result));
+            assert_int_equal(result.outcome, step == 1 ? GSC_SKIPPED_OVERFLOW : GSC_STEPPED);
+            assert_exact(gsc_scaler_get_scale(users[i].scaler), step == 0 ? 65536 : 32768);
+            /* The report is that of the rank's own gradients. */
+            size_t reported = gsc_scaler_overflows(users[i].scaler, &users[i].optimizer, NULL, 0);
+            assert_int_equal(reported, step >= 1 && i == 1);
+        }
+    }
+    for (int i = 0; i < RANKS; i++)
+        gsc_scaler_destroy(users[i].scaler);
+    close_world(&w);
+}
+
+/* rule 12.1, 12.2 */
+static void test_scalers(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        check_scalers(false, seed);
+        check_scalers(true, seed);
+    }
+}
+
+/* Shards: the norm is that of all, also where it is infinite or of another p. */
+static void test_shard_norms(void **state)
+{
+    (void)state;
+    const float shards[RANKS][COUNT] = {{65536 * 3.0f, 0, 0}, {0, 65536 * 4.0f, 0}};
+    const double ps[] = {2, 1, INFINITY, 3}, norms[] = {5, 7, 4, cbrt(27 + 64)};
+    for (size_t k = 0; k < sizeof ps / sizeof *ps; k++) {
         world w;
-        open_world(&w, true, false);
-        w.tensors[0].dtype = GSC_FLOAT32;
-        enter(&w, 0);
-        standin_fail(NULL, k, 999);
-        int failure = w.comms[0].allreduce_max(w.comms[0].self, &w.tensors[0], w.scalers[0]);
-        fired = standin_fail_fired();
-        standin_fail(NULL, 0, 0);
-        leave();
-        assert_int_equal(failure != 0, fired);
-        if (w.nccl[0].calls > 0) { /* then the other rank must come, too */
-            enter(&w, 1);
-            w.tensors[1].dtype = GSC_FLOAT32;
-            assert_int_equal(w.comms[1].allreduce_max(w.comms[1].self, &w.tensors[1], w.scalers[1]), 0);
-            leave();
+        user users[RANKS];
+        open_world(&w, false, true);
+        for (int i = 0; i < RANKS; i++) {
+            open_user(&users[i], &w, i);
+            put(&w, i, shards[i], sizeof shards[i]);
+        }
+        gsc_step_args args = {.clip_norm = 1, .clip_norm_type = ps[k]};
+        for (int i = 0; i < RANKS; i++)
+            assert_ok(gsc_scaler_step(users[i].scaler, &users[i].optimizer, &args, NULL));
+        for (int i = 0; i < RANKS; i++) {
+            gsc_step_result result;
+            assert_ok(gsc_scaler_result(users[i].scaler, &users[i].optimizer, &result));
+            assert_true(fabs(result.grad_norm - norms[k]) <= 1e-14 * norms[k]);
+            gsc_scaler_destroy(users[i].scaler);
         }
         close_world(&w);
     }
+}
+
+/* A failing collective is an error of the call, with NCCL's words. */
+static void test_scaler_sees_failure(void **state)
+{
+    (void)state;
+    const float values[COUNT] = {65536, 1, 2};
+    world w;
+    user u;
+    open_world(&w, false, false);
+    open_user(&u, &w, 0);
+    put(&w, 0, values, sizeof values);
+    w.nccl[0].fails = 2;
+    assert_fails(GSC_ERR_COMM, gsc_scaler_step(u.scaler, &u.optimizer, NULL, NULL), "unhandled system error");
+    assert_int_equal(u.steps, 0);
+    gsc_scaler_destroy(u.scaler);
+    close_world(&w);
 }
 
 int main(void)
