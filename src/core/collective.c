@@ -6,18 +6,22 @@ int gsc__collective(gsc_scaler *scaler, gsc__reduction *reduction, DLTensor *val
 {
     const gsc__activity before = scaler->progress.activity;
     scaler->progress.activity = GSC_REDUCING;
+    const uint64_t messages = gsc__message_count();
     gsc__callback_begin(scaler);
     int failure = reduction(scaler->comm.self, values, stream);
     gsc__callback_end(scaler);
     scaler->progress.activity = before;
+    scaler->progress.collective_said = gsc__message_count() != messages;
     if (failure != 0)
         scaler->pending.comm_failed = true;
     return failure;
 }
 
-gsc_status gsc__collective_failed(int failure)
+gsc_status gsc__collective_failed(const gsc_scaler *scaler, int failure)
 {
-    return gsc_fail(GSC_ERR_COMM, "a collective of comm failed and returned %d", failure);
+    const bool said = scaler->progress.collective_said;
+    return gsc_fail(GSC_ERR_COMM, "a collective of comm failed and returned %d%s%s", failure, said ? ": " : "",
+                    said ? gsc_last_error() : "");
 }
 
 gsc_status gsc__refused_elsewhere(void)

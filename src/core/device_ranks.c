@@ -28,7 +28,7 @@ gsc_status gsc__device_agree(gsc_scaler *scaler, gsc__record *record, const char
     int failure = reduce(scaler, scaler->comm.allreduce_max, &values);
     *failed = failure != 0;
     status = gsc__device_status(backend->decide(on_device, *failed), api);
-    return *failed ? gsc__collective_failed(failure) : status;
+    return *failed ? gsc__collective_failed(scaler, failure) : status;
 }
 
 /* The message of the refusal, which failures on the way to the collective must not replace. */
@@ -98,7 +98,7 @@ gsc_status gsc__device_reduce_norm(gsc_scaler *scaler, gsc__record *record, doub
         return status;
     }
     *failed = failure != 0;
-    return *failed ? gsc__collective_failed(failure) : GSC_OK;
+    return *failed ? gsc__collective_failed(scaler, failure) : GSC_OK;
 }
 
 void gsc__device_refuse_norm(gsc_scaler *scaler, double p, bool only_sums)

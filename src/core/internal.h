@@ -109,8 +109,9 @@ typedef enum gsc__activity {
 
 typedef struct gsc__progress {
     gsc__activity activity;
-    gsc__record *record; /* whose gradients; NULL: a disabled scaler's */
-    double p;            /* of the norm */
+    gsc__record *record;  /* whose gradients; NULL: a disabled scaler's */
+    double p;             /* of the norm */
+    bool collective_said; /* the last collective has left a message */
 } gsc__progress;
 
 struct gsc_scaler {
@@ -275,7 +276,7 @@ typedef int gsc__reduction(void *self, DLTensor *values, void *stream);
 /* Returns what the collective returned: 0 on success. Leaves the library's environment. */
 int gsc__collective(gsc_scaler *scaler, gsc__reduction *reduction, DLTensor *values, void *stream);
 /* These fail with GSC_ERR_COMM: a collective returned `failure`; another rank refused; the scales differ. */
-gsc_status gsc__collective_failed(int failure);
+gsc_status gsc__collective_failed(const gsc_scaler *scaler, int failure);
 gsc_status gsc__refused_elsewhere(void);
 gsc_status gsc__scales_differ(float here, float least, float greatest);
 

@@ -35,7 +35,7 @@ gsc_status gsc__ranks_agree(gsc_scaler *scaler, gsc__agreement *agreement)
     }
     if (failure != 0) {
         agreement->failure = GSC_COMM_COLLECTIVE_FAILED;
-        return gsc__collective_failed(failure);
+        return gsc__collective_failed(scaler, failure);
     }
     if (values[FAILED] > 0.0f) {
         agreement->failure = GSC_COMM_REFUSED_ELSEWHERE;
@@ -130,7 +130,7 @@ gsc_status gsc__ranks_norm(gsc_scaler *scaler, gsc__record *record, double r, do
     if (failure == 0 && gsc__is_sharded(scaler))
         failure = reduce_sums(scaler, &sums);
     if (failure != 0) {
-        gsc_status status = gsc__collective_failed(failure);
+        gsc_status status = gsc__collective_failed(scaler, failure);
         return record ? gsc__ranks_failed(scaler, record, GSC_COMM_COLLECTIVE_FAILED, status) : status;
     }
     *norm = gsc__norm_from_sums(&sums);

@@ -512,6 +512,13 @@ static int fails(void *self, DLTensor *values, void *stream)
     return 7;
 }
 
+static int fails_with_words(void *self, DLTensor *values, void *stream)
+{
+    (void)self, (void)values, (void)stream;
+    gsc_fail(GSC_ERR_IO, "the cable is out");
+    return 7;
+}
+
 /* Later calls of the iteration give the reason that the first one had. */
 /* rule 12.4, trial T12 */
 static void test_the_reason_stays(void **state)
@@ -524,6 +531,7 @@ static void test_the_reason_stays(void **state)
         {refused_elsewhere, "another rank refused its gradients", "another rank refused its gradients"},
         {another_scale, "the ranks' scales differ", "the ranks' scales differ"},
         {fails, "a collective of comm failed and returned 7", "a collective for this optimizer's gradients failed"},
+        {fails_with_words, "a collective of comm failed and returned 7: the cable is out", "a collective for this"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gsc_comm comm = {.allreduce_max = cases[i].allreduce_max};

@@ -505,6 +505,9 @@ int main(void)
         cmocka_unit_test(test_in_progress),
         cmocka_unit_test(test_cpu_values),
         cmocka_unit_test(test_driver_fails),
+        cmocka_unit_test(test_scalers),
+        cmocka_unit_test(test_shard_norms),
+        cmocka_unit_test(test_scaler_sees_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -295,8 +295,9 @@ static op *choose(choice how)
 {
     if (how == ANY)
         return ready.count == 0 ? NULL : ready.ops[random_below(ready.count)];
+    /* Needed, but neither done nor ready: a collective for which other ranks' work must run, which is not marked. */
     op *chosen = draw(how == ONLY_NEEDED);
-    return chosen == NULL && how == OTHERS_FIRST ? draw(true) : chosen;
+    return chosen == NULL ? draw(how != ONLY_NEEDED) : chosen;
 }
 
 bool op_wait(op *o)
