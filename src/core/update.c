@@ -103,11 +103,11 @@ gsc_status gsc_scaler_update(gsc_scaler *scaler)
     return gsc__env_leave(scaler, update(scaler));
 }
 
-static gsc_status end_with(gsc_scaler *scaler, float new_scale)
+static gsc_status end_with(gsc_scaler *scaler, float new_scale, const char *api)
 {
     if (scaler->device) {
         const gsc__device_part *part = scaler->device;
-        GSC_TRY(gsc__device_status(part->backend->update_to(part->device, new_scale), "gsc_scaler_update_to"));
+        GSC_TRY(gsc__device_status(part->backend->update_to(part->device, new_scale), api));
     } else {
         scaler->schedule.scale = new_scale;
         scaler->stats.updates++;
@@ -117,18 +117,19 @@ static gsc_status end_with(gsc_scaler *scaler, float new_scale)
     return GSC_OK;
 }
 
-static gsc_status update_to(gsc_scaler *scaler, double new_scale)
+static gsc_status update_to(gsc_scaler *scaler, double new_scale, const char *api)
 {
     GSC_TRY(gsc__round_scale(&new_scale, scaler->options.min_scale, scaler->options.max_scale,
                              "gsc_scaler_update_to: new_scale"));
-    return scaler->options.enabled ? end_with(scaler, (float)new_scale) : GSC_OK;
+    return scaler->options.enabled ? end_with(scaler, (float)new_scale, api) : GSC_OK;
 }
 
 gsc_status gsc_scaler_update_to(gsc_scaler *scaler, double new_scale)
 {
-    GSC_TRY(gsc__check_scaler(scaler, "gsc_scaler_update_to"));
+    const char *api = "gsc_scaler_update_to";
+    GSC_TRY(gsc__check_scaler(scaler, api));
     gsc__env_enter(scaler);
-    return gsc__env_leave(scaler, update_to(scaler, new_scale));
+    return gsc__env_leave(scaler, update_to(scaler, new_scale, api));
 }
 
 static gsc_status update_to_tensor(gsc_scaler *scaler, const DLTensor *new_scale, const char *api)
@@ -144,7 +145,7 @@ static gsc_status update_to_tensor(gsc_scaler *scaler, const DLTensor *new_scale
         value = gsc__element(view.kind, view.start, 0);
     else
         GSC_TRY(gsc__device_read_element(scaler, &view, &value, api));
-    return update_to(scaler, value);
+    return update_to(scaler, value, api);
 }
 
 gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler, const DLTensor *new_scale)

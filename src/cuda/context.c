@@ -4,6 +4,7 @@
 #include "cuda/context.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/try.h"
 #include "cuda/image.h"
@@ -64,7 +65,10 @@ gsc_status gsc__cuda_check_device(DLDevice device, const char *api)
                         "%s: the device is {%d, %d}; this backend serves {kDLCUDA (%d), 0 and up}, and gradients on "
                         "the CPU",
                         api, (int)device.device_type, (int)device.device_id, (int)kDLCUDA);
-    return find_device(device.device_id, api, &found);
+    gsc_status status = find_device(device.device_id, api, &found);
+    if (status == GSC_OK || strncmp(gsc_last_error(), api, strlen(api)) == 0)
+        return status;
+    return gsc_fail(status, "%s: %s", api, gsc_last_error()); /* the driver has failed */
 }
 
 static gsc_status load_kernels(gsc__cuda_context *context)

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A scaler on a device: stages, what waits and what does not, plain and scale-aware steps. */
+#include "scaler_rig.h"
+
+static void gradients_are_unscaled_without_waiting(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, NULL);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 4, "a");
+    add_grad(&r.optimizer, 0, GSC_FLOAT64, 3, "b");
+    set_grad(&r.optimizer, 0, (double[]){8, -16, 0, 2});
+    set_grad(&r.optimizer, 1, (double[]){24, 1, 40});
+    assert_waits(0, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_int_equal(gsc_scaler_get_stage(r.scaler, &r.optimizer.base), GSC_STAGE_UNSCALED);
+    assert_exact(grad_at(&r.optimizer, 0, 1), -2);
+    assert_exact(grad_at(&r.optimizer, 0, 3), 0.25);
+    assert_exact(grad_at(&r.optimizer, 1, 2), 5);
+    assert_false(gsc_scaler_found_inf(r.scaler, &r.optimizer.base));
+    assert_fails(GSC_ERR_STATE, gsc_scaler_unscale(r.scaler, &r.optimizer.base), "already unscaled");
+    assert_exact(grad_at(&r.optimizer, 0, 1), -2);
+    rig_stop(&r);
+}
+
+static void a_plain_step_waits_once(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_step_result result;
+    rig_start(&r, NULL);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 2, "a");
+    for (int i = 0; i < 3; i++) {
+        set_grad(&r.optimizer, 0, (double[]){8, -16});
+        assert_waits(1, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+        assert_int_equal(result.outcome, GSC_STEPPED);
+        assert_exact(result.max_abs, i < 2 ? 2 : 1);
+        assert_exact(result.scale, i < 2 ? 8 : 16);
+        assert_exact(grad_at(&r.optimizer, 0, 0), i < 2 ? 1 : 0.5);
+        assert_waits(0, gsc_scaler_update(r.scaler));
+        if (i == 1)
+            assert_exact(scale_of(r.scaler), 16);
+    }
+    assert_int_equal(r.optimizer.steps, 3);
+    rig_stop(&r);
+}
+
+static void a_plain_step_after_an_overflow_is_not_made(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_step_result result;
+    rig_start(&r, NULL);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 2, "a");
+    set_grad(&r.optimizer, 0, (double[]){INFINITY, -16});
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+    assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
+    assert_exact(result.max_abs, INFINITY);
+    assert_exact(result.scale, 8);
+    assert_int_equal(r.optimizer.steps, 0);
+    assert_true(gsc_scaler_found_inf(r.scaler, &r.optimizer.base));
+    assert_fails(GSC_ERR_STATE, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result), "already stepped");
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_exact(scale_of(r.scaler), 4);
+    assert_false(gsc_scaler_found_inf(r.scaler, &r.optimizer.base));
+    rig_stop(&r);
+}
+
+static void a_scale_aware_step_is_pending_until_it_is_asked_for(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_step_result result;
+    rig_start(&r, NULL);
+    r.optimizer.base.step_scaled = optimizer_step_scaled;
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 2, "a");
+    for (int i = 0; i < 2; i++) {
+        const bool overflows = i == 1;
+        set_grad(&r.optimizer, 0, (double[]){8, overflows ? (double)NAN : 24});
+        assert_waits(0, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+        assert_int_equal(result.outcome, GSC_PENDING);
+        assert_true(result.has_value && result.value == 5.0);
+        assert_true(isnan(result.max_abs) && isnan(result.scale) && isnan(result.grad_norm));
+        assert_int_equal(gsc_scaler_get_stage(r.scaler, &r.optimizer.base), GSC_STAGE_STEPPED);
+        assert_int_equal(r.optimizer.scaled_steps, i + 1);
+        assert_true(isnan(r.optimizer.last_scaling.multiplier));
+        assert_waits(0, gsc_scaler_update(r.scaler));
+        assert_exact((double)device_float(r.optimizer.last_scaling.multiplier_dev), 0.125);
+        assert_exact((double)device_float(r.optimizer.last_scaling.found_inf_dev), overflows);
+        assert_exact(grad_at(&r.optimizer, 0, 0), 8); /* still scaled */
+        assert_ok(gsc_scaler_result(r.scaler, &r.optimizer.base, &result));
+        assert_int_equal(result.outcome, overflows ? GSC_SKIPPED_OVERFLOW : GSC_STEPPED);
+        assert_exact(result.max_abs, overflows ? (double)NAN : 3);
+        assert_exact(result.scale, 8);
+        assert_true(isnan(result.grad_norm));
+    }
+    assert_int_equal(r.optimizer.steps, 0);
+    const gsc_scaler_stats stats = stats_of(r.scaler);
+    assert_int_equal(stats.steps, 1);
+    assert_int_equal(stats.skipped_steps, 1);
+    assert_int_equal(stats.updates, 2);
+    assert_int_equal(stats.backoffs, 1);
+    rig_stop(&r);
+}
+
+static void unscaled_gradients_are_not_divided_again(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_step_result result;
+    rig_start(&r, NULL);
+    r.optimizer.base.step_scaled = optimizer_step_scaled;
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 2, "a");
+    set_grad(&r.optimizer, 0, (double[]){8, 24});
+    assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_waits(0, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+    assert_int_equal(result.outcome, GSC_PENDING);
+    assert_exact((double)device_float(r.optimizer.last_scaling.multiplier_dev), 1);
+    assert_exact(grad_at(&r.optimizer, 0, 1), 3);
+    rig_stop(&r);
+}
+
+static void an_iteration_neither_waits_nor_allocates(void **state)
+{
+    (void)state;
+    rig r;
+    device_optimizer second;
+    rig_start(&r, NULL);
+    optimizer_init(&second);
+    r.optimizer.base.step_scaled = second.base.step_scaled = optimizer_step_scaled;
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 5000, "a");
+    add_grad(&r.optimizer, 0, GSC_BFLOAT16, 3, "b");
+    add_grad(&second, 0, GSC_FLOAT32, 7, "c");
+    const gsc_step_args clips = {.clip_norm = 1.0};
+    for (int i = 0; i < 6; i++) {
+        fill_grad(&r.optimizer, 0, i == 3 ? (double)INFINITY : 1);
+        fill_grad(&r.optimizer, 1, 1);
+        fill_grad(&second, 0, 1);
+        standin_run_all();
+        standin_reset_counts();
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, &clips, NULL));
+        assert_ok(gsc_scaler_unscale(r.scaler, &second.base));
+        assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &second.base, 0.5, 2.0, NULL));
+        assert_ok(gsc_scaler_step(r.scaler, &second.base, NULL, NULL));
+        assert_ok(gsc_scaler_update(r.scaler));
+        assert_int_equal(standin_synchronisations(), 0);
+        if (i > 0)
+            assert_int_equal(standin_allocations(), 0);
+    }
+    assert_int_equal(stats_of(r.scaler).skipped_steps, 1);
+    optimizer_free_grads(&second);
+    rig_stop(&r);
+}
+
+static void a_failed_step_is_told_and_can_be_repeated(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_step_result result;
+    rig_start(&r, NULL);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "a");
+    for (int scaled = 0; scaled < 2; scaled++) {
+        r.optimizer.base.step_scaled = scaled ? optimizer_step_scaled : NULL;
+        fill_grad(&r.optimizer, 0, 8);
+        r.optimizer.failing = true;
+        assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result), "asked to fail",
+                     scaled ? "still scaled" : "are unscaled");
+        assert_int_equal(gsc_scaler_get_stage(r.scaler, &r.optimizer.base),
+                         scaled ? GSC_STAGE_READY : GSC_STAGE_UNSCALED);
+        r.optimizer.failing = false;
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+        assert_exact(grad_at(&r.optimizer, 0, 0), scaled ? 8 : 1);
+        assert_ok(gsc_scaler_update(r.scaler));
+        assert_int_equal(stats_of(r.scaler).steps, scaled + 1);
+    }
+    rig_stop(&r);
+}
+
+static void an_optimizer_without_gradients_steps_without_counting(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_step_result result;
+    rig_start(&r, NULL);
+    r.optimizer.base.step_scaled = optimizer_step_scaled;
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "a")->absent = true;
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, &(gsc_step_args){.clip_norm = 1}, &result));
+    assert_int_equal(result.outcome, GSC_NO_GRADS);
+    assert_exact(result.grad_norm, 0);
+    assert_exact(result.max_abs, 0);
+    assert_int_equal(r.optimizer.steps, 1);
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_int_equal(state_of(r.scaler).growth_tracker, 0);
+    rig_stop(&r);
+}
+
+static void a_callers_own_check_counts(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_step_result result;
+    rig_start(&r, NULL);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "a");
+    fill_grad(&r.optimizer, 0, 3);
+    assert_waits(0, gsc_scaler_record(r.scaler, &r.optimizer.base, true));
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+    assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, NULL, 0), 0);
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_exact(scale_of(r.scaler), 4);
+    assert_ok(gsc_scaler_record(r.scaler, &r.optimizer.base, false));
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+    assert_int_equal(result.outcome, GSC_STEPPED);
+    assert_exact(grad_at(&r.optimizer, 0, 0), 3);
+    rig_stop(&r);
+}
+
+static void skip_rearm_and_forget_need_no_device(void **state)
+{
+    (void)state;
+    rig r;
+    rig_start(&r, NULL);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "a");
+    fill_grad(&r.optimizer, 0, (double)INFINITY);
+    assert_waits(0, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_waits(0, gsc_scaler_rearm(r.scaler, &r.optimizer.base));
+    fill_grad(&r.optimizer, 0, 8); /* the second pass of SAM */
+    assert_waits(0, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_waits(0, gsc_scaler_skip(r.scaler, &r.optimizer.base));
+    assert_true(gsc_scaler_found_inf(r.scaler, &r.optimizer.base)); /* the overflow still counts */
+    assert_waits(0, gsc_scaler_forget(r.scaler, &r.optimizer.base));
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_exact(scale_of(r.scaler), 4);
+    rig_stop(&r);
+}
+
+static void buffers_lie_on_the_scalers_device(void **state)
+{
+    (void)state;
+    rig r;
+    int key;
+    gsc_step_result result;
+    rig_start(&r, NULL);
+    device_grad *grad = add_grad(&r.optimizer, 0, GSC_FLOAT32, 3, "a");
+    const gsc_buffer buffer = {grad->tensor.data, 3, GSC_FLOAT32, "weights"};
+    set_grad(&r.optimizer, 0, (double[]){8, 16, 24});
+    assert_waits(1, gsc_scaler_step_buffers(r.scaler, &key, &buffer, 1, NULL, &result));
+    assert_int_equal(result.outcome, GSC_STEPPED);
+    assert_exact(grad_at(&r.optimizer, 0, 2), 3);
+    assert_ok(gsc_scaler_update(r.scaler));
+    bool found_inf = false;
+    set_grad(&r.optimizer, 0, (double[]){8, (double)NAN, 24});
+    assert_ok(gsc_scaler_unscale_buffers(r.scaler, &key, &buffer, 1, &found_inf));
+    assert_true(found_inf);
+    gsc_overflow overflow;
+    assert_int_equal(gsc_scaler_overflows(r.scaler, (const gsc_optimizer *)(const void *)&key, &overflow, 1), 1);
+    assert_string_equal(overflow.name, "weights");
+    assert_int_equal(overflow.first_index, 1);
+    assert_ok(gsc_scaler_step_buffers(r.scaler, &key, &buffer, 1, NULL, &result));
+    assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_waits(0, gsc_scaler_unscale_buffers(r.scaler, &key, &buffer, 1, NULL));
+    rig_stop(&r);
+}
+
+static void a_disabled_scaler_passes_through(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_step_result result;
+    gsc_scaler_options options = device_options();
+    options.enabled = false;
+    rig_start(&r, &options);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 2, "a");
+    set_grad(&r.optimizer, 0, (double[]){3, 4});
+    assert_exact(gsc_scaler_get_scale(r.scaler), 1);
+    assert_ok(gsc_scaler_scale(r.scaler, &r.optimizer.grads[0].tensor, &r.optimizer.grads[0].tensor));
+    assert_ok(gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+    assert_waits(0, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, &result));
+    assert_int_equal(result.outcome, GSC_STEPPED);
+    assert_exact(grad_at(&r.optimizer, 0, 1), 4);
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, &(gsc_step_args){.clip_norm = 1}, &result));
+    assert_exact(result.grad_norm, 5);
+    assert_exact(grad_at(&r.optimizer, 0, 0), (double)(3.0f * (float)(1.0 / (5 + 1e-6))));
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_ok(gsc_scaler_update_to(r.scaler, 4));
+    assert_exact(gsc_scaler_get_scale(r.scaler), 1);
+    assert_int_equal(stats_of(r.scaler).steps, 2);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_unscaled_without_waiting),
+        cmocka_unit_test(a_plain_step_waits_once),
+        cmocka_unit_test(a_plain_step_after_an_overflow_is_not_made),
+        cmocka_unit_test(a_scale_aware_step_is_pending_until_it_is_asked_for),
+        cmocka_unit_test(unscaled_gradients_are_not_divided_again),
+        cmocka_unit_test(an_iteration_neither_waits_nor_allocates),
+        cmocka_unit_test(a_failed_step_is_told_and_can_be_repeated),
+        cmocka_unit_test(an_optimizer_without_gradients_steps_without_counting),
+        cmocka_unit_test(a_callers_own_check_counts),
+        cmocka_unit_test(skip_rearm_and_forget_need_no_device),
+        cmocka_unit_test(buffers_lie_on_the_scalers_device),
+        cmocka_unit_test(a_disabled_scaler_passes_through),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
