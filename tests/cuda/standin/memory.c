@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: each device has 64 GiB of addresses, PROT_NONE. An allocation takes the next pages there, after a guard
- * page, and lies at their end or at their beginning. Freed addresses are used again only after all the others. */
+/* memory.c: each device has 64 GiB of addresses. An allocation takes the next pages there, after a guard page, and lies
+ * at their end or at their beginning. Freed addresses are used again only after all the others.
+ *
+ * Addresses without an allocation are mapped from an empty file: touching them is a fault even where they are readable
+ * and writable. So one call makes all allocations of a device accessible, and another one ends that. */
 #define _GNU_SOURCE
 #include "memory.h"
 
@@ -33,6 +36,7 @@
 enum { PAGE = 4096, ALIGNMENT = 256, HOST = MAX_DEVICES, WATCHED = 64 /* bytes on each side */, MARK = 0xdb };
 
 static char *arenas[MAX_DEVICES + 1], *next_page[MAX_DEVICES + 1];
+static int empty_file = -1;
 static allocation **live; /* by address */
 static size_t live_count, live_capacity, used[MAX_DEVICES + 1], limit = (size_t)4 << 30;
 static unsigned open_devices;
@@ -60,16 +64,28 @@ static size_t first_above(const char *address)
     return low;
 }
 
+static bool make_arena(size_t arena)
+{
+    if (empty_file < 0)
+        empty_file = memfd_create("stand-in", MFD_CLOEXEC);
+    char *all = mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, empty_file, 0);
+    if (all == MAP_FAILED)
+        return false;
+    arenas[arena] = all;
+    next_page[arena] = all + PAGE;
+    return true;
+}
+
+static void unmap(size_t arena, char *pages, size_t bytes)
+{
+    mmap(pages, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, empty_file, pages - arenas[arena]);
+}
+
 /* Free pages and a guard page behind them. */
 static char *find_pages(size_t arena, size_t bytes)
 {
-    if (arenas[arena] == NULL) {
-        char *all = mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (all == MAP_FAILED)
-            return NULL;
-        arenas[arena] = all;
-        next_page[arena] = all + PAGE;
-    }
+    if (arenas[arena] == NULL && !make_arena(arena))
+        return NULL;
     const char *end = arenas[arena] + ARENA_BYTES;
     bool wrapped = false;
     for (char *at = next_page[arena];;) {
@@ -134,7 +150,8 @@ static allocation *place(int device, CUcontext owner, size_t bytes)
     size_t behind = (page_bytes - bytes) / ALIGNMENT * ALIGNMENT;
     char *start = pages + (random_share(75) ? behind : 0);
     *a = (allocation){start, bytes, pages, page_bytes, device, owner};
-    if (mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0 || !insert(a)) {
+    if (mmap(pages, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED ||
+        !insert(a)) {
         free(a);
         return NULL;
     }
@@ -189,7 +206,7 @@ void memory_release(allocation *a)
     live_count--;
     used[arena_of(a)] -= a->bytes;
     ASAN_UNPOISON_MEMORY_REGION(a->pages, a->page_bytes);
-    mmap(a->pages, a->page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    unmap(arena_of(a), a->pages, a->page_bytes);
     free(a);
 }
 
@@ -250,14 +267,19 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
                           working_device, info->si_addr, what);
     if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
         _exit(1);
-    signal(signal_number, SIG_DFL);
+    (void)signal_number;
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV); /* which a device's fault is, whether or not an empty file lies there */
 }
 
-static void protect(unsigned devices, int protection)
+static void protect(size_t arena, int protection)
 {
-    for (size_t i = 0; i < live_count; i++)
-        if (live[i]->device >= 0 && (devices >> live[i]->device & 1) != 0)
-            mprotect(live[i]->pages, live[i]->page_bytes, protection);
+    if (arenas[arena] == NULL)
+        return;
+    size_t first = first_above(arenas[arena]), last = first_above(arenas[arena] + ARENA_BYTES);
+    if (first < last)
+        mprotect(live[first]->pages, (size_t)(live[last - 1]->pages + live[last - 1]->page_bytes - live[first]->pages),
+                 protection);
 }
 
 void memory_open(unsigned devices)
@@ -269,8 +291,9 @@ void memory_open(unsigned devices)
         sigaction(SIGSEGV, &action, &previous_segv);
         sigaction(SIGBUS, &action, &previous_bus);
     }
-    protect(open_devices & ~devices, PROT_NONE);
-    protect(devices & ~open_devices, PROT_READ | PROT_WRITE);
+    for (size_t arena = 0; arena < MAX_DEVICES; arena++)
+        if (((open_devices ^ devices) >> arena & 1) != 0)
+            protect(arena, (devices >> arena & 1) != 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
     open_devices = devices;
     if (devices == 0) {
         sigaction(SIGSEGV, &previous_segv, NULL);
@@ -317,17 +340,18 @@ void standin_free(void *memory)
     call_unlock();
 }
 
-static void open_around(const void *device_memory, size_t bytes, void *to, const void *from)
+static void copy_now(const void *device_memory, size_t bytes, void *to, const void *from)
 {
     if (bytes == 0)
         return;
     call_lock();
-    int device = must_find(device_memory, bytes)->device;
-    memory_open(device < 0 ? 0 : 1U << device);
+    const allocation *a = must_find(device_memory, bytes);
+    mprotect(a->pages, a->page_bytes, PROT_READ | PROT_WRITE);
     memcpy(to, from, bytes);
-    memory_open(0);
+    if (!is_open(a))
+        mprotect(a->pages, a->page_bytes, PROT_NONE);
     call_unlock();
 }
 
-void standin_upload(void *to, const void *from, size_t bytes) { open_around(to, bytes, to, from); }
-void standin_download(void *to, const void *from, size_t bytes) { open_around(from, bytes, to, from); }
+void standin_upload(void *to, const void *from, size_t bytes) { copy_now(to, bytes, to, from); }
+void standin_download(void *to, const void *from, size_t bytes) { copy_now(from, bytes, to, from); }
