@@ -12,7 +12,7 @@
 #include <gradscaler/cuda.h>
 #include <gradscaler/gradscaler.h>
 
-#include "../../examples/cuda_example.h"
+#include "cuda_example.h"
 
 namespace
 {
