@@ -14,8 +14,10 @@ static gsc_status no_memory(size_t count)
 static gsc_status create_passes(gsc__device_record *record, gsc__cuda_part *part)
 {
     gsc__cuda_buffer passes = {0}, home_pass = {0};
-    GSC_TRY(gsc__cuda_reserve(record, part->site, &passes, GSC_CUDA_PASSES * sizeof *part->passes));
-    part->passes = (gsc__cuda_pass *)(uintptr_t)passes.address;
+    if (!part->passes) { /* else the second one failed before */
+        GSC_TRY(gsc__cuda_reserve(record, part->site, &passes, GSC_CUDA_PASSES * sizeof *part->passes));
+        part->passes = (gsc__cuda_pass *)(uintptr_t)passes.address;
+    }
     GSC_TRY(gsc__cuda_reserve(record, record->device->sites, &home_pass, sizeof *part->home_pass));
     part->home_pass = (gsc__cuda_pass *)(uintptr_t)home_pass.address;
     return GSC_OK;

@@ -67,8 +67,10 @@ static void start(run *u, int most)
     optimizer_init(&u->scaled);
     u->scaled.base.step_scaled = optimizer_step_scaled;
     add_grad(&u->r.optimizer, 0, GSC_FLOAT32, 5, "plain");
+    add_grad(&u->r.optimizer, 1, GSC_FLOAT32, 5, "elsewhere"); /* written by another launch */
     add_grad(&u->scaled, 0, GSC_FLOAT32, 5, "scaled");
     fill_grad(&u->r.optimizer, 0, 16);
+    fill_grad(&u->r.optimizer, 1, 16);
     fill_grad(&u->scaled, 0, 16);
     u->loss = (DLTensor){.data = standin_alloc(0, sizeof(float)), .device = DEVICE, .dtype = GSC_FLOAT32};
     standin_upload(u->loss.data, &(float){1}, sizeof(float));
@@ -90,7 +92,8 @@ static void iterate(gsc_scaler *scaler, device_optimizer *optimizer)
     if (gsc_scaler_get_stage(scaler, &optimizer->base) != GSC_STAGE_STEPPED)
         assert_ok(gsc_scaler_skip(scaler, &optimizer->base));
     assert_ok(gsc_scaler_update_to(scaler, 4));
-    fill_grad(optimizer, 0, 20);
+    for (size_t i = 0; i < optimizer->count; i++)
+        fill_grad(optimizer, i, 20);
     assert_ok(gsc_scaler_step(scaler, &optimizer->base, NULL, NULL));
     assert_ok(gsc_scaler_update(scaler));
     assert_ok(gsc_scaler_result(scaler, &optimizer->base, &result));
@@ -99,12 +102,12 @@ static void iterate(gsc_scaler *scaler, device_optimizer *optimizer)
     assert_exact(result.scale, 4);
 }
 
-/* All elements have the same value, or the step is refused. */
+/* All elements of all gradients have the same value, or the step is refused. */
 static void assert_whole(gsc_scaler *scaler, device_optimizer *optimizer)
 {
     bool whole = true;
-    for (size_t i = 1; i < 5; i++)
-        whole = whole && grad_at(optimizer, 0, i) == grad_at(optimizer, 0, 0);
+    for (size_t i = 0; i < 5 * optimizer->count; i++)
+        whole = whole && grad_at(optimizer, i / 5, i % 5) == grad_at(optimizer, 0, 0);
     gsc_stage stage = gsc_scaler_get_stage(scaler, &optimizer->base);
     const int before = optimizer->steps + optimizer->scaled_steps;
     if (whole || stage == GSC_STAGE_STEPPED)
@@ -116,7 +119,7 @@ static void assert_whole(gsc_scaler *scaler, device_optimizer *optimizer)
 /* What the calls before the one that failed leave. */
 typedef struct seen {
     gsc_stage stages[2];
-    double grads[2];
+    double grads[3];
     gsc_scaler_state state;
     gsc_scaler_stats stats;
 } seen;
@@ -125,7 +128,7 @@ static seen look_at(run *u)
 {
     seen out = {.stages = {gsc_scaler_get_stage(u->r.scaler, &u->r.optimizer.base),
                            gsc_scaler_get_stage(u->r.scaler, &u->scaled.base)},
-                .grads = {grad_at(&u->r.optimizer, 0, 0), grad_at(&u->scaled, 0, 0)}};
+                .grads = {grad_at(&u->r.optimizer, 0, 0), grad_at(&u->scaled, 0, 0), grad_at(&u->r.optimizer, 1, 0)}};
     out.state = state_of(u->r.scaler);
     out.stats = stats_of(u->r.scaler);
     return out;
@@ -140,11 +143,12 @@ static void assert_unchanged(run *u)
     before.r.scaler = new_scaler(&options);
     call_all(&before);
     const seen expected = look_at(&before), actual = look_at(u);
-    for (int i = 0; i < 2; i++) {
-        if (actual.stages[i] == expected.stages[i] && actual.stages[i] != GSC_STAGE_UNSCALED)
+    for (int i = 0; i < 3; i++) {
+        const gsc_stage stage = actual.stages[i % 2], stage_before = expected.stages[i % 2];
+        if (stage == stage_before && stage != GSC_STAGE_UNSCALED)
             assert_exact(actual.grads[i], expected.grads[i]);
-        if (actual.stages[i] != expected.stages[i])
-            assert_true(expected.stages[i] != GSC_STAGE_STEPPED && actual.stages[i] != GSC_STAGE_READY);
+        if (stage != stage_before)
+            assert_true(stage_before != GSC_STAGE_STEPPED && stage != GSC_STAGE_READY);
     }
     assert_memory_equal(&actual.state, &expected.state, sizeof actual.state);
     assert_int_equal(actual.stats.updates, expected.stats.updates);
