@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device_step.c: the step of a scaler on a device. A scale-aware step is enqueued, and the device skips it after an
  * overflow; any other waits for the verdict. */
-#include "core/step.h"
+#include "core/step_call.h"
 
 /* The stage changes only once a step that was not made is counted as skipped. */
 static gsc_status finish_skipped(gsc__step_attempt *attempt)

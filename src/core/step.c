@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/entry.h"
-#include "core/step.h"
+#include "core/step_call.h"
 
 static gsc_status check_args(const gsc_step_args *args, const char *api)
 {

@@ -2,7 +2,7 @@
 /* step_call.c: calls an optimizer's step or step_scaled. */
 #include <math.h>
 
-#include "core/step.h"
+#include "core/step_call.h"
 
 /* The message ends in the optimizer's own, or says that there is none. */
 static gsc_status optimizer_failed(const gsc__step_attempt *attempt, const char *what, gsc_status status,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.h: one call of gsc_scaler_step or gsc_scaler_step_buffers, for the files that make it. */
-#ifndef GSC_CORE_STEP_H
-#define GSC_CORE_STEP_H
+/* step_call.h: one call of gsc_scaler_step or gsc_scaler_step_buffers, for the files that make it. */
+#ifndef GSC_CORE_STEP_CALL_H
+#define GSC_CORE_STEP_CALL_H
 
 #include "core/internal.h"
 
