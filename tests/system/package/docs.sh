@@ -45,6 +45,11 @@ programs=0
 for block in "$WORK"/*.c; do
     if ! grep -q 'int main' "$block"; then
         compile_fragment "$block"
+    elif grep -q 'gradscaler/cuda.h' "$block"; then
+        "$CC" -std=c11 -Wall -Wextra -Werror -fsyntax-only -I"$SOURCE/include" -isystem "$DLPACK_INCLUDE_DIR" "$block" ||
+            fail "$block does not compile"
+        ! with_cuda || compile_and_run "$block" -I"$SOURCE/include" -isystem "$DLPACK_INCLUDE_DIR" -L"$BUILD/src/cuda" \
+            -L"$BUILD/src" -lgradscaler-cuda -lgradscaler -Wl,-rpath,"$BUILD/src:$BUILD/src/cuda"
     elif ! grep -q 'gradscaler/train.h' "$block"; then
         compile_and_run "$block" -I"$SOURCE/include" -isystem "$DLPACK_INCLUDE_DIR" -L"$BUILD/src" -lgradscaler -lm \
             -Wl,-rpath,"$BUILD/src"

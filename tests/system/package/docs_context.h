@@ -4,6 +4,7 @@
 #ifndef DOCS_CONTEXT_H
 #define DOCS_CONTEXT_H
 
+#include <gradscaler/cuda.h>
 #include <gradscaler/gradscaler.h>
 #include <math.h>
 #include <stdbool.h>
@@ -19,6 +20,12 @@ extern gsc_step_result result;
 extern DLTensor *half_grads[2], *master_grads[2];
 extern DLTensor loss;
 extern void *world;
+extern void *stream;
+extern struct ncclComm *nccl;
+extern float *device_grads;
+extern DLTensor *params[2], *grads[2];
+void launch_backward(const float *scale, void *stream);
+void launch_step(void *stream);
 extern int step, steps, micro_batches;
 extern float w_grad[1024], b_grad[16];
 extern void *my_model;
