@@ -132,18 +132,13 @@ gsc_status gsc__device_read_element(gsc_scaler *scaler, const gsc__view *view, d
     return gsc__device_status(part->backend->read_element(part->device, &tensor, value), api);
 }
 
-static uint64_t oldest_in_log(uint64_t happenings)
-{
-    return happenings > GSC_DEVICE_LOG ? happenings - GSC_DEVICE_LOG : 0;
-}
-
 /* The core's own numbers become those of the snapshot, and its log is copied as far as it is new. */
 static void take_snapshot(gsc__device_part *part, const gsc__device_snapshot *snapshot)
 {
     gsc_scaler *scaler = part->scaler;
     if (!scaler->options.enabled)
         return;
-    const uint64_t known = part->seen.happenings, oldest = oldest_in_log(snapshot->happenings);
+    const uint64_t known = part->seen.happenings, oldest = gsc__device_oldest(snapshot->happenings);
     for (uint64_t i = known > oldest ? known : oldest; i < snapshot->happenings; i++)
         part->log[i % GSC_DEVICE_LOG] = snapshot->log[i % GSC_DEVICE_LOG];
     if (part->told < oldest)

@@ -48,6 +48,12 @@ typedef struct gsc__device_part {
     size_t pair_capacity;
 } gsc__device_part;
 
+/* The first of so many happenings that is still in the log. */
+static inline uint64_t gsc__device_oldest(uint64_t happenings)
+{
+    return happenings > GSC_DEVICE_LOG ? happenings - GSC_DEVICE_LOG : 0;
+}
+
 /* What it knows of an optimizer. Starts zeroed. */
 typedef struct gsc__device_use {
     gsc__device_record *record; /* NULL: not checked so far */
@@ -147,7 +153,7 @@ gsc_status gsc__device_fetch_report(const gsc_scaler *scaler, gsc__record *recor
 /* For getters: settles, and fetches it. After a failure of the device the message stays, and an overflow is assumed. */
 void gsc__device_bring_report(const gsc_scaler *scaler, gsc__record *record, const char *api);
 bool gsc__device_overflowed(const gsc_scaler *scaler, const gsc__record *record, const char *api);
-/* Waits. scaler->overflow_text describes the optimizers whose last check overflowed. */
+/* Waits. scaler->overflow_text describes the overflows of the last iteration that had some. */
 gsc_status gsc__device_describe_overflows(gsc_scaler *scaler, const char *api);
 
 /* device_events.c */

@@ -38,7 +38,7 @@ void gsc__device_tell(gsc_scaler *scaler)
     scaler->closed = closed;
 }
 
-/* The numbers in the message are the device's when it halted; the gradients are those of the last check. */
+/* The numbers in the message are the device's when it halted; the gradients are those of the last overflow. */
 static gsc_status diverged(gsc_scaler *scaler, const char *api)
 {
     const gsc__device_snapshot halted = scaler->device->seen;

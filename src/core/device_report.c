@@ -74,26 +74,48 @@ bool gsc__device_overflowed(const gsc_scaler *scaler, const gsc__record *record,
     return gsc__device_settle(scaler, api) != GSC_OK || gsc__device_verdict_of(scaler, record).overflowed;
 }
 
-/* What to say of this record's last check, if it overflowed. */
-static void describe(gsc_scaler *scaler, gsc__record *record, const char *api)
+static gsc__record *find_record(const gsc_scaler *scaler, uint64_t number)
 {
-    const gsc__device_verdict verdict = gsc__device_verdict_of(scaler, record);
-    if (verdict.reported_check == 0 || verdict.reported_check != verdict.checks)
-        return;
-    if (gsc__device_fetch_report(scaler, record, optimizer_of(record), api) != GSC_OK)
-        return;
-    gsc__report_describe(scaler, &record->report,
-                         record->report.count > 0 ? GSC_OVERFLOW_HERE
-                         : record->device.is_word ? GSC_OVERFLOW_RECORDED
-                                                  : GSC_OVERFLOW_ELSEWHERE);
+    for (size_t i = 0; i < scaler->records.slot_count; i++)
+        if (scaler->records.slots[i] && scaler->records.slots[i]->device.number == number)
+            return scaler->records.slots[i];
+    return NULL;
 }
 
+static gsc__overflow_source source_of(const gsc_scaler *scaler, const gsc__record *record)
+{
+    if (!record)
+        return GSC_OVERFLOW_FORGOTTEN;
+    if (record->report.count > 0)
+        return GSC_OVERFLOW_HERE;
+    return record->device.is_word || !scaler->options.comm ? GSC_OVERFLOW_RECORDED : GSC_OVERFLOW_ELSEWHERE;
+}
+
+static gsc_status describe(gsc_scaler *scaler, uint64_t number, const char *api)
+{
+    static const gsc__report nothing;
+    gsc__record *record = find_record(scaler, number);
+    if (record)
+        GSC_TRY(gsc__device_fetch_report(scaler, record, optimizer_of(record), api));
+    gsc__report_describe(scaler, record ? &record->report : &nothing, source_of(scaler, record));
+    return GSC_OK;
+}
+
+/* The log has the overflows in their order. */
 gsc_status gsc__device_describe_overflows(gsc_scaler *scaler, const char *api)
 {
+    const gsc__device_part *part = scaler->device;
     GSC_TRY(gsc__device_settle(scaler, api));
+    const uint64_t end = part->seen.happenings, first = gsc__device_oldest(end);
+    int64_t last_update = -1;
+    for (uint64_t i = first; i < end; i++)
+        if (part->log[i % GSC_DEVICE_LOG].kind == GSC_EVENT_OVERFLOW)
+            last_update = part->log[i % GSC_DEVICE_LOG].update;
     scaler->overflow_text[0] = '\0';
-    for (size_t i = 0; i < scaler->records.slot_count; i++)
-        if (scaler->records.slots[i])
-            describe(scaler, scaler->records.slots[i], api);
+    for (uint64_t i = first; i < end; i++) {
+        const gsc__device_happening *happening = &part->log[i % GSC_DEVICE_LOG];
+        if (happening->kind == GSC_EVENT_OVERFLOW && happening->update == last_update)
+            GSC_TRY(describe(scaler, happening->record, api));
+    }
     return GSC_OK;
 }

@@ -208,7 +208,8 @@ gsc_status gsc__window_create(gsc_scaler *scaler);
 typedef enum gsc__overflow_source {
     GSC_OVERFLOW_HERE,      /* this rank's gradients overflowed */
     GSC_OVERFLOW_ELSEWHERE, /* only another rank's */
-    GSC_OVERFLOW_RECORDED   /* the caller's own kernels found it */
+    GSC_OVERFLOW_RECORDED,  /* the caller's own kernels found it */
+    GSC_OVERFLOW_FORGOTTEN  /* the optimizer's, of which nothing is known any more */
 } gsc__overflow_source;
 /* Begins with another overflow's names. */
 void gsc__report_begin(gsc_scaler *scaler, gsc__report *report);

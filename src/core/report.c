@@ -225,11 +225,15 @@ static void describe_entries(gsc_scaler *scaler, const gsc__report *report)
  */
 void gsc__report_describe(gsc_scaler *scaler, const gsc__report *report, gsc__overflow_source source)
 {
+    static const char *const words[] = {
+        [GSC_OVERFLOW_ELSEWHERE] = "gradients of another rank (inf or NaN)",
+        [GSC_OVERFLOW_RECORDED] = "gradients that the caller checked (inf or NaN)",
+        [GSC_OVERFLOW_FORGOTTEN] = "gradients of an optimizer that was forgotten (inf or NaN)",
+    };
     if (source == GSC_OVERFLOW_HERE)
         describe_entries(scaler, report);
     else
-        add_words(scaler, source == GSC_OVERFLOW_RECORDED ? "gradients that the caller checked (inf or NaN)"
-                                                          : "gradients of another rank (inf or NaN)");
+        add_words(scaler, words[source]);
 }
 
 void gsc__report_begin(gsc_scaler *scaler, gsc__report *report)
