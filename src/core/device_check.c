@@ -39,9 +39,10 @@ static gsc_status prepare(gsc_scaler *scaler, gsc__record *record, const gsc__ch
 {
     GSC_TRY(gsc__device_open(scaler, record, request->api));
     GSC_TRY(take_tensors(scaler, record, same));
-    if (!*same)
-        record->device.is_here = all_here(scaler);
-    if (*same && record->device.is_here)
+    /* The same tensors on devices, and none beside them. */
+    const bool was_here = *same && record->device.is_here && scaler->list.count == record->device.sent.count;
+    record->device.is_here = was_here || all_here(scaler);
+    if (record->device.is_here)
         scaler->device->host.count = 0;
     else
         GSC_TRY(gsc__device_take_host(scaler, request->api, request->want_norm));
