@@ -40,8 +40,14 @@ gsc_status gsc__cuda_check(CUresult result, const char *function, const char *wh
 {
     if (result == CUDA_SUCCESS)
         return GSC_OK;
-    return gsc_fail(result == CUDA_ERROR_OUT_OF_MEMORY ? GSC_ERR_MEMORY : GSC_ERR_DEVICE,
-                    "CUDA: could not %s: %s: %s: %s", what, function, error_name(result), error_text(result));
+    return gsc_fail(GSC_ERR_DEVICE, "CUDA: could not %s: %s: %s: %s", what, function, error_name(result),
+                    error_text(result));
+}
+
+gsc_status gsc__cuda_check_allocation(CUresult result, const char *function, const char *what)
+{
+    gsc_status status = gsc__cuda_check(result, function, what);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? GSC_ERR_MEMORY : status;
 }
 
 static gsc_status too_old(const char *api, const char *name)

@@ -91,10 +91,11 @@ gsc_status gsc__cuda_driver_load(const char *api);
 /* After gsc__cuda_driver_load has returned GSC_OK. */
 const gsc__cuda_driver *gsc__cuda(void);
 
-/* GSC_ERR_DEVICE (GSC_ERR_MEMORY where the device has no memory left) with the message
- * "CUDA: could not <what>: <function>: <name of the error>: <the driver's text>"; GSC_OK where result is CUDA_SUCCESS.
- */
+/* GSC_ERR_DEVICE with the message "CUDA: could not <what>: <function>: <name of the error>: <the driver's text>";
+ * GSC_OK where result is CUDA_SUCCESS. */
 gsc_status gsc__cuda_check(CUresult result, const char *function, const char *what);
+/* The same of a function that allocates: GSC_ERR_MEMORY where there is no memory left. */
+gsc_status gsc__cuda_check_allocation(CUresult result, const char *function, const char *what);
 
 /* Calls a function of the driver and returns its failure from the calling function. */
 #define GSC_CUDA_CALL(what, name, ...) gsc__cuda_check(gsc__cuda()->name(__VA_ARGS__), #name, what)

@@ -15,7 +15,7 @@ gsc_status gsc__cuda_allocate(size_t bytes, CUdeviceptr *out)
     int mode = relax_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUresult result = gsc__cuda()->cuMemAlloc_v2(out, bytes);
     (void)relax_capture(mode);
-    return gsc__cuda_check(result, "cuMemAlloc", "allocate device memory");
+    return gsc__cuda_check_allocation(result, "cuMemAlloc", "allocate device memory");
 }
 
 gsc_status gsc__cuda_allocate_pinned(size_t bytes, void **out, CUdeviceptr *device_address)
@@ -23,7 +23,8 @@ gsc_status gsc__cuda_allocate_pinned(size_t bytes, void **out, CUdeviceptr *devi
     int mode = relax_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUresult result = gsc__cuda()->cuMemHostAlloc(out, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     (void)relax_capture(mode);
-    gsc_status status = gsc__cuda_check(result, "cuMemHostAlloc", "allocate memory that host and device see");
+    gsc_status status =
+        gsc__cuda_check_allocation(result, "cuMemHostAlloc", "allocate memory that host and device see");
     if (status != GSC_OK)
         return status;
     status = GSC_CUDA_CALL("find the device's address of the host's memory", cuMemHostGetDevicePointer_v2,
