@@ -95,7 +95,7 @@ static void mixtures(void **state)
 {
     (void)state;
     uint64_t seed = 3;
-    for (int round = 0; round < 6; round++) {
+    for (int round = 0; round < 8; round++) {
         twins both;
         twins_init(&both);
         for (size_t kind = 0; kind < 4; kind++) {
@@ -103,7 +103,8 @@ static void mixtures(void **state)
             fill(twins_add(&both, all_dtypes[kind], 0, 1, &length, NULL, 0), all_dtypes[kind], (size_t)length, &seed,
                  0);
         }
-        static const int extremes[][2] = {{-700, -900}, {600, 900}, {-1000, 900}, {-600, 0}, {700, 1}, {-1060, -1070}};
+        static const int extremes[][2] = {{-700, -900}, {600, 900},     {-1000, 900}, {-600, 0},
+                                          {700, 1},     {-1060, -1070}, {-479, -491}, {480, 468}};
         for (int e = 0; e < 2; e++) {
             const int64_t length = 5000;
             fill(twins_add(&both, GSC_FLOAT64, 0, 1, &length, NULL, 0), GSC_FLOAT64, (size_t)length, &seed,
@@ -135,6 +136,27 @@ static void not_finite(void **state)
         twins_assert_equal(&both);
         twins_free(&both);
     }
+}
+
+/* Powers so large that all but the greatest number's vanish, and so small that every number's is 1. */
+static void extreme_powers(void **state)
+{
+    (void)state;
+    static const double powers[] = {5000, 1e-17, 1e300};
+    for (size_t p = 0; p < 3; p++)
+        for (size_t length = 1; length <= 2; length++) {
+            twins both;
+            twins_init(&both);
+            float *x = (void *)twins_add(&both, GSC_FLOAT32, 0, 1, (int64_t[]){(int64_t)length}, NULL, 0);
+            x[0] = -0.3f;
+            if (length == 2)
+                x[1] = p == 1 ? 0 : 1e-3f;
+            twins_upload(&both);
+            double expected;
+            assert_ok(gsc_grad_norm(both.cpu, both.count, powers[p], &expected));
+            assert_exact(device_norm(&both, powers[p], (double)INFINITY), expected);
+            twins_free(&both);
+        }
 }
 
 /* No gradients, and gradients of zeros. */
@@ -224,9 +246,13 @@ static void steps_that_clip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(sizes, assert_clean),           cmocka_unit_test_teardown(trees, assert_clean),
-        cmocka_unit_test_teardown(mixtures, assert_clean),        cmocka_unit_test_teardown(not_finite, assert_clean),
-        cmocka_unit_test_teardown(nothing, assert_clean),         cmocka_unit_test_teardown(clips, assert_clean),
+        cmocka_unit_test_teardown(sizes, assert_clean),
+        cmocka_unit_test_teardown(trees, assert_clean),
+        cmocka_unit_test_teardown(mixtures, assert_clean),
+        cmocka_unit_test_teardown(not_finite, assert_clean),
+        cmocka_unit_test_teardown(extreme_powers, assert_clean),
+        cmocka_unit_test_teardown(nothing, assert_clean),
+        cmocka_unit_test_teardown(clips, assert_clean),
         cmocka_unit_test_teardown(steps_that_clip, assert_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
