@@ -107,7 +107,7 @@ static void one_verdict_and_one_report(void **state)
         set_element(&r, 3, 4999, NAN);
         set_element(&r, 3, 4998, INFINITY);
         if (seed % 2 == 0)
-            set_element(&r, 4, 0, NAN);
+            set_element(&r, 5, 0, NAN);
         for (int i = 0; i < 2; i++) {
             assert_ok(gsc_scaler_step(r.scaler, &r.both.optimizer, NULL, NULL));
             assert_int_equal(r.both.steps, 0);
@@ -177,12 +177,14 @@ static void the_scale_elsewhere(void **state)
         standin_run_all();
         set_element(&r, 1, 0, 3);
         assert_ok(gsc_scaler_scale(r.scaler, r.both.gpu[1], r.both.gpu[1]));
+        gsc_scaler_state settled;
+        assert_ok(gsc_scaler_state_dict(r.scaler, &settled)); /* waits for both devices */
+        standin_download(&scale, r.both.gpu[1]->data, sizeof scale);
+        assert_exact((double)scale, 3 * 32);
         assert_ok(gsc_scaler_update_to(r.scaler, 256));
         standin_run_all();
         standin_download(&scale, view.data, sizeof scale);
         assert_exact((double)scale, 256);
-        standin_download(&scale, r.both.gpu[1]->data, sizeof scale);
-        assert_exact((double)scale, 3 * 32);
         stop(&r);
     }
 }
