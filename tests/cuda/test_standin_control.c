@@ -48,6 +48,7 @@ static void *without_context(void *result)
 {
     CUdeviceptr address;
     *(CUresult *)result = cuMemAlloc_v2(&address, 4);
+    (void)cuCtxSetCurrent(contexts[1]);
     return NULL;
 }
 
@@ -72,6 +73,8 @@ static void test_contexts(void **state)
     assert_int_equal(pthread_create(&thread, NULL, without_context, &there), 0);
     pthread_join(thread, NULL);
     assert_int_equal(there, CUDA_ERROR_INVALID_CONTEXT);
+    assert_cuda(cuCtxGetCurrent(&context));
+    assert_ptr_equal(context, contexts[0]);
     CUcontext third;
     assert_cuda(cuDevicePrimaryCtxRetain(&third, 2));
     assert_cuda(cuCtxPushCurrent_v2(third));
@@ -227,6 +230,17 @@ static void test_ranks(void **state)
             assert_exact(float_at(values[rank], 3), rank + 1);
         }
     }
+    for (int rank = 0; rank < 2; rank++) { /* two collectives that do not fit together */
+        assert_cuda(cuCtxSetCurrent(contexts[rank]));
+        assert_int_equal(standin_allreduce(world, rank, STANDIN_SUM, values[rank], 1 + (size_t)rank, 32, streams[rank]),
+                         0);
+    }
+    standin_expect_errors(true);
+    standin_run_all();
+    standin_expect_errors(false);
+    assert_int_equal(standin_errors(), 1);
+    assert_non_null(strstr(standin_last_error(), "rank 1 is in another collective"));
+    assert_cuda(cuCtxSetCurrent(contexts[0]));
     assert_int_equal(standin_allreduce(world, 0, STANDIN_SUM, values[1], 2, 32, streams[0]), CUDA_ERROR_INVALID_VALUE);
     for (int rank = 0; rank < 2; rank++) {
         assert_cuda(cuCtxSetCurrent(contexts[rank]));

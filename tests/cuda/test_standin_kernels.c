@@ -122,20 +122,18 @@ static void test_missing_barrier_shows(void **state)
     assert_int_equal(seeds_of(rotates_carelessly, 20), 0);
 }
 
-static bool reads_zero(void)
+/* A block finds nothing of the one before. */
+static bool finds_what_was_left(void)
 {
+    run("rotate", 1, 64);
     run("read_shared", 1, 1);
-    return float_at(to, 0) == 0;
+    return float_at(to, 0) == 0 || float_at(to, 0) == float_at(from, 1);
 }
 
 static void test_shared_memory_is_rubbish(void **state)
 {
     (void)state;
-    assert_int_equal(seeds_of(reads_zero, 20), 0);
-    run("rotate", 1, 64);
-    float before = float_at(from, 1);
-    run("read_shared", 1, 1);
-    assert_true(float_at(to, 0) != before); /* nothing remains of the block before */
+    assert_int_equal(seeds_of(finds_what_was_left, 20), 0);
 }
 
 static void test_warps(void **state)

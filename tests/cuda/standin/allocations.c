@@ -2,8 +2,8 @@
 /* allocations.c: the driver's functions that allocate and free memory, and say what an address is. */
 #include <stdint.h>
 
+#include "capture.h"
 #include "context.h"
-#include "graphs.h"
 
 static CUdeviceptr address_of(const void *pointer) { return (CUdeviceptr)(uintptr_t)pointer; }
 static void *pointer_of(CUdeviceptr address) { return (void *)(uintptr_t)address; }

@@ -9,7 +9,7 @@
 #include "memory.h"
 #include "work.h"
 
-typedef struct capture capture; /* graphs.h */
+typedef struct capture capture; /* capture.h */
 
 /* The nodes after which the next one of a capturing stream comes. */
 typedef struct node_set {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "context.h"
-#include "graphs.h"
 #include "random.h"
 
 static char *pointer_of(CUdeviceptr address) { return (char *)(uintptr_t)address; }

@@ -2,7 +2,7 @@
 /* events.c: an event is the operation that was the last one of a stream when it was recorded. */
 #include <stdlib.h>
 
-#include "graphs.h"
+#include "capture.h"
 
 CUresult event_find(CUevent handle)
 {

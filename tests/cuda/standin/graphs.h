@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graphs.h: what other files must know of stream capture. */
+/* graphs.h: work that can be launched again and again. */
 #ifndef GSC_TESTS_STANDIN_GRAPHS_H
 #define GSC_TESTS_STANDIN_GRAPHS_H
 
 #include "context.h"
 
-/* Adds the work, which it takes over, to the graph that the stream is capturing. */
-CUresult capture_add(CUstream stream, work *w);
-/* An event is recorded in, or waited for by, a capturing stream, or it was recorded in one. */
-CUresult capture_record(CUevent event, CUstream stream);
-CUresult capture_wait(CUstream stream, CUevent event);
-/* The call is not allowed while the stream captures: the capture becomes invalid. */
-CUresult capture_refuse(CUstream stream, CUresult result);
-/* The same where any stream of the context (NULL: of any context) captures, but for its non-blocking streams where
- * those do not matter. */
-CUresult capture_refuse_any(CUcontext context, bool non_blocking_too, CUresult result);
-/* An event that was last recorded in a capture cannot be asked for or waited for by the host. */
-CUresult capture_check_event(CUevent event);
-/* Allocations and other calls that the mode of a capture may forbid. */
-CUresult capture_check_unsafe(void);
-void capture_stream_gone(CUstream stream);
+typedef struct node {
+    work work;
+    node_set after; /* the nodes that it waits for; all before it in the graph */
+} node;
+
+struct CUgraph_st {
+    CUgraph next;
+    node *nodes;
+    size_t count;
+};
+
+/* Takes over the work, also where it fails. */
+bool graph_add(CUgraph graph, work *w, const node_set *after);
+void graph_publish(CUgraph graph); /* it becomes the program's */
+void graph_free(CUgraph graph);
+
+bool node_set_add(node_set *set, size_t index);
+bool node_set_add_all(node_set *set, const node_set *more);
 
 size_t graphs_alive(void);
 size_t graph_execs_alive(void);

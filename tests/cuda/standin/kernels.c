@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "context.h"
-#include "graphs.h"
 #include "standin.h"
 
 enum {

@@ -4,13 +4,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
-#include "graphs.h"
-
-void node_set_free(node_set *set)
-{
-    free(set->nodes);
-    *set = (node_set){0};
-}
+#include "capture.h"
 
 static CUresult add_stream(CUcontext context, unsigned flags, CUstream *out)
 {

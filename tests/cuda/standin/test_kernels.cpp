@@ -54,7 +54,7 @@ TEST_KERNEL(rotate_carelessly)
     args.to[global_thread()] = cells[(gsc__thread() + 1) % gsc__block_threads()];
 }
 
-TEST_KERNEL(read_shared) { args.to[0] = cells[gsc__thread()]; }
+TEST_KERNEL(read_shared) { args.to[0] = cells[1]; }
 
 TEST_KERNEL(warp_sum)
 {
