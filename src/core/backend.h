@@ -6,11 +6,12 @@
  * `settle` waits. So the core's own numbers may lag; they are what the last `settle` or `peek` has brought.
  *
  * A module is a library of its own. It may include the public headers, base's inline headers and this one; it calls
- * the public functions of libgradscaler (gsc_fail) and nothing else. Each function below returns GSC_OK, or
- * GSC_ERR_DEVICE with a message that ends in the driver's text, or GSC_ERR_MEMORY, and then nothing was enqueued that
- * counts; but after a failure of a scan that unscales, of clip in place and of multiply, gradients may be written in
- * part. Only create, record_create and the first scan of a longer list than before allocate; only settle, and what says
- * so, waits for the device.
+ * the public functions of libgradscaler (gsc_fail) and nothing else. Each function below returns GSC_OK, or one of
+ * three errors: GSC_ERR_DEVICE with a message that ends in the driver's text; GSC_ERR_MEMORY; GSC_ERR_STATE where the
+ * stream is being captured into a graph and the call would have to allocate or wait. Then nothing was enqueued that
+ * counts; but after GSC_ERR_DEVICE from a scan that unscales, from clip in place or multiply, gradients may be written
+ * in part. Only create, record_create and the first scan of a longer list than before allocate; only settle, and what
+ * says so, waits for the device.
  */
 #ifndef GSC_CORE_BACKEND_H
 #define GSC_CORE_BACKEND_H

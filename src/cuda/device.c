@@ -103,7 +103,7 @@ gsc_status gsc__cuda_refuse_capture(const gsc__cuda_site *site, const char *what
     if (!is_capturing)
         return GSC_OK;
     return gsc_fail(
-        GSC_ERR_DEVICE,
+        GSC_ERR_STATE,
         "CUDA: the stream is being captured into a graph, so the scaler could not %s; run one whole iteration "
         "before the capture, and read results after it",
         what);

@@ -140,7 +140,15 @@ static void an_iteration_is_replayed(void **state)
     }
 }
 
-/* A graph sends its own list: other lists before a replay, and its own after one, are whole. */
+/* Lists tensor a where tensor b was, and the other way round. */
+static void swap(rig *r, int a, int b)
+{
+    const DLTensor kept = r->both.list[a].gpu;
+    r->both.list[a].gpu = r->both.list[b].gpu;
+    r->both.list[b].gpu = kept;
+}
+
+/* A graph sends its own list: other lists before a replay, and after one, are whole. */
 static void lists_of_graphs_and_calls(void **state)
 {
     (void)state;
@@ -156,7 +164,8 @@ static void lists_of_graphs_and_calls(void **state)
     end(&r);
     for (int i = 0; i < 3; i++) {
         set_all(&r, 5);
-        r.both.count = 2; /* the third gradient is not listed */
+        swap(&r, 0, 2);
+        r.both.count = 2; /* the third gradient, which was the first, is not listed */
         assert_ok(gsc_scaler_unscale(r.scaler, &r.both.optimizer));
         assert_ok(gsc_scaler_update(r.scaler));
         replay(&r); /* all three, again */
@@ -164,9 +173,10 @@ static void lists_of_graphs_and_calls(void **state)
         assert_ok(gsc_scaler_update(r.scaler));
         standin_run_all();
         for (int pass = 0; pass < 3; pass++)
-            assert_ok(gsc_unscale_grads(r.both.cpu, 2, 64, NULL));
+            assert_ok(gsc_unscale_grads(&r.both.cpu[1], 2, 64, NULL));
         r.both.count = 3;
-        assert_ok(gsc_unscale_grads(&r.both.cpu[2], 1, 64, NULL));
+        swap(&r, 0, 2);
+        assert_ok(gsc_unscale_grads(&r.both.cpu[0], 1, 64, NULL));
         twins_assert_equal(&r.both);
     }
     stop(&r);
@@ -181,17 +191,25 @@ static void refused_while_captured(void **state)
     start(&r, 2);
     set_all(&r, 1);
     begin(&r);
-    assert_fails(GSC_ERR_DEVICE, gsc_scaler_step(r.scaler, &r.both.optimizer, NULL, NULL), "captured",
+    assert_fails(GSC_ERR_STATE, gsc_scaler_step(r.scaler, &r.both.optimizer, NULL, NULL), "captured",
                  "before the capture");
+    end(&r);
+    assert_cuda(cuGraphExecDestroy(r.graph));
+    r.both.count = 1;
+    iterate(&r, NULL);
+    r.both.count = 2;
+    begin(&r);
+    assert_fails(GSC_ERR_STATE, gsc_scaler_step(r.scaler, &r.both.optimizer, NULL, NULL), "captured", "list");
+    assert_fails(GSC_ERR_STATE, gsc_scaler_unscale(r.scaler, &r.both.optimizer), "captured", "list"); /* untouched */
     end(&r);
     assert_cuda(cuGraphExecDestroy(r.graph));
     iterate(&r, NULL);
     begin(&r);
     iterate(&r, NULL);
-    assert_fails(GSC_ERR_DEVICE, gsc_scaler_result(r.scaler, &r.both.optimizer, &result), "captured");
+    assert_fails(GSC_ERR_STATE, gsc_scaler_result(r.scaler, &r.both.optimizer, &result), "captured");
     end(&r);
     replay(&r);
-    assert_int_equal(stats_of(&r).updates, 2);
+    assert_int_equal(stats_of(&r).updates, 3);
     CUstream another = new_stream(0);
     assert_cuda(cuStreamBeginCapture_v2(another, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     assert_fails(GSC_ERR_DEVICE, gsc_scaler_set_stream(r.scaler, home, another), "before its capture begins");
@@ -200,7 +218,7 @@ static void refused_while_captured(void **state)
         assert_cuda(cuGraphDestroy(graph));
     free_stream(0, another);
     iterate(&r, NULL);
-    assert_int_equal(stats_of(&r).updates, 3);
+    assert_int_equal(stats_of(&r).updates, 4);
     stop(&r);
 }
 
@@ -214,26 +232,35 @@ static void two_devices_in_one_graph(void **state)
         start(&r, 1);
         r.both.optimizer.step_scaled = NULL;
         CUstream elsewhere = new_stream(1);
-        twins_add(&r.both, GSC_FLOAT32, 1, 1, (int64_t[]){LENGTH}, NULL, 0);
+        for (int i = 0; i < 2; i++)
+            twins_add(&r.both, GSC_FLOAT32, 1, 1, (int64_t[]){LENGTH}, NULL, 0);
         twins_upload(&r.both);
         assert_ok(gsc_scaler_set_stream(r.scaler, other, elsewhere));
         set_all(&r, 1);
+        r.both.count = 2;
         assert_ok(gsc_scaler_unscale(r.scaler, &r.both.optimizer));
         assert_ok(gsc_scaler_update(r.scaler));
         begin(&r);
         assert_ok(gsc_scaler_unscale(r.scaler, &r.both.optimizer));
         assert_ok(gsc_scaler_update(r.scaler));
         end(&r);
+        swap(&r, 1, 2);
+        assert_ok(gsc_scaler_unscale(r.scaler, &r.both.optimizer));
+        assert_ok(gsc_scaler_update(r.scaler));
+        swap(&r, 1, 2);
+        r.both.count = 3;
         set_all(&r, 2);
+        r.both.count = 2;
         replay(&r);
         standin_run_all();
         assert_ok(gsc_unscale_grads(r.both.cpu, 2, 64, NULL));
+        r.both.count = 3;
         twins_assert_equal(&r.both);
         ((float *)(void *)r.both.list[1].host)[3] = NAN;
         standin_upload(r.both.list[1].device + 12, &(float){NAN}, sizeof(float));
         replay(&r);
         gsc_scaler_stats stats = stats_of(&r);
-        assert_int_equal(stats.updates, 3);
+        assert_int_equal(stats.updates, 4);
         assert_int_equal(stats.backoffs, 1);
         stop(&r);
         free_stream(1, elsewhere);
