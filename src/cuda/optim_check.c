@@ -46,7 +46,7 @@ static const char *placement_fault(const DLTensor *tensor, gsc__kind kind)
         return "is not compact (row-major without gaps)";
     if (gsc__cuda_optim_elements(tensor) > 0 && !tensor->data)
         return "has no data";
-    if (address_of(tensor) % gsc__kind_size(kind) != 0)
+    if ((address_of(tensor) & (gsc__kind_size(kind) - 1)) != 0) /* a power of two */
         return "is not aligned to its elements";
     return NULL;
 }

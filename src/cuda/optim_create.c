@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype_text.h"
 #include "base/fpenv.h"
 #include "base/try.h"
 #include "cuda/optim.h"
@@ -54,7 +55,7 @@ static void copy_param(const gsc_cuda_param_group *group, size_t g, size_t i, in
     if (tensor->ndim > 0)
         memcpy(shape, tensor->shape, (size_t)tensor->ndim * sizeof *shape);
     if (group->names && group->names[i])
-        out->name = strcpy(name, group->names[i]);
+        out->name = memcpy(name, group->names[i], strlen(group->names[i]) + 1);
 }
 
 static void copy_groups(gsc_cuda_optim *optim, const gsc_cuda_param_group *groups)
@@ -107,7 +108,7 @@ typedef struct layout {
 static size_t reserve(size_t *total, size_t count, size_t size)
 {
     const size_t first = *total, left = SIZE_MAX - first - (first == SIZE_MAX ? 0 : ALIGNMENT);
-    if (first == SIZE_MAX || count > left / size)
+    if (first == SIZE_MAX || (size > 0 && count > left / size))
         *total = SIZE_MAX;
     else
         *total = first + gsc__parts(count * size, ALIGNMENT) * ALIGNMENT;
@@ -219,7 +220,11 @@ static gsc_status make_on_device(gsc_cuda_optim *optim, const char *function)
     if (at.total == SIZE_MAX)
         return gsc_fail(GSC_ERR_MEMORY, "%s: the optimizer's states are larger than the address space", function);
     GSC_CUDA_TRY("make an event", cuEventCreate, &optim->event, CU_EVENT_DISABLE_TIMING);
-    GSC_TRY(gsc__cuda_allocate(at.total, &optim->memory));
+    gsc_status status = gsc__cuda_allocate(at.total, &optim->memory);
+    if (status == GSC_ERR_MEMORY)
+        return gsc_fail(status, "%s: no memory for %zu bytes of optimizer state on %s: %s", function, at.total,
+                        gsc__describe_device(optim->device).text, gsc_last_error());
+    GSC_TRY(status);
     point_into_memory(optim, &at);
     return make_tables(optim, function, at.total);
 }

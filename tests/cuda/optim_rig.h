@@ -15,7 +15,7 @@
 typedef struct twin_spec {
     size_t count;
     DLDataType dtype, grad_dtype;
-    size_t shift; /* elements that parameter and gradient lie after an aligned address */
+    size_t shift, grad_shift; /* elements that parameter and gradient lie after an aligned address */
 } twin_spec;
 
 typedef struct twin {
@@ -34,6 +34,8 @@ typedef struct twins {
     gsc_cuda_optim *gpu;
     /* On the device; few allocations, since the stand-in protects each around each operation. */
     char *param_memory, *grad_memory;
+    size_t param_bytes, grad_bytes;
+    unsigned char *expected, *expected_grads; /* what is in them, as far as the optimizer leaves it alone */
     double *multiplier64;
     float *multiplier, *found_inf;
 } twins;
@@ -84,9 +86,13 @@ static inline DLTensor tensor_on_device(int device, void *memory, DLDataType dty
 }
 
 /* Bytes that elements take with what is before them. */
-static inline size_t room_for(const twin_spec *spec, DLDataType dtype)
+static inline size_t room_for(size_t elements, DLDataType dtype) { return (elements * dtype.bits / 8u / 64 + 1) * 64; }
+
+static inline size_t param_room(const twin_spec *spec) { return room_for(spec->count + spec->shift, spec->dtype); }
+
+static inline size_t grad_room(const twin_spec *spec)
 {
-    return ((spec->count + spec->shift) * dtype.bits / 8u / 64 + 1) * 64;
+    return room_for(spec->count + spec->grad_shift, spec->grad_dtype);
 }
 
 static inline void make_twin(twin *it, size_t index, void *memory, void *grad_memory)
@@ -97,20 +103,30 @@ static inline void make_twin(twin *it, size_t index, void *memory, void *grad_me
         element_set(gsc_tensor_data(it->cpu), i, sample(99, index, i));
     it->shape = (int64_t)spec->count;
     it->param = tensor_on_device(0, memory, spec->dtype, &it->shape, spec->shift);
-    it->grad = tensor_on_device(0, grad_memory, spec->grad_dtype, &it->shape, spec->shift);
+    it->grad = tensor_on_device(0, grad_memory, spec->grad_dtype, &it->shape, spec->grad_shift);
     if (spec->count > 0)
         standin_upload(address_of_tensor(&it->param), gsc_tensor_data(it->cpu)->data, bytes_of_tensor(&it->param));
 }
 
+static inline void *filled_memory(size_t bytes, unsigned char **copy)
+{
+    void *memory = standin_alloc(0, bytes);
+    *copy = malloc(bytes);
+    assert_non_null(*copy);
+    memset(*copy, 0xa5, bytes);
+    standin_upload(memory, *copy, bytes);
+    return memory;
+}
+
 static inline void make_twins(twins *t, const twin_spec *specs)
 {
-    size_t bytes = 64, grad_bytes = 64;
+    t->param_bytes = t->grad_bytes = 64;
     for (size_t k = 0; k < t->count; k++) {
-        bytes += room_for(&specs[k], specs[k].dtype);
-        grad_bytes += room_for(&specs[k], specs[k].grad_dtype);
+        t->param_bytes += param_room(&specs[k]);
+        t->grad_bytes += grad_room(&specs[k]);
     }
-    t->param_memory = standin_alloc(0, bytes);
-    t->grad_memory = standin_alloc(0, grad_bytes);
+    t->param_memory = filled_memory(t->param_bytes, &t->expected);
+    t->grad_memory = filled_memory(t->grad_bytes, &t->expected_grads);
     t->multiplier64 = standin_alloc(0, 2 * sizeof(double));
     t->multiplier = (float *)(t->multiplier64 + 1);
     t->found_inf = t->multiplier + 1;
@@ -118,8 +134,8 @@ static inline void make_twins(twins *t, const twin_spec *specs)
     for (size_t k = 0; k < t->count; k++) {
         t->all[k].spec = specs[k];
         make_twin(&t->all[k], k, memory, grad_memory);
-        memory += room_for(&specs[k], specs[k].dtype);
-        grad_memory += room_for(&specs[k], specs[k].grad_dtype);
+        memory += param_room(&specs[k]);
+        grad_memory += grad_room(&specs[k]);
         t->cpu_params[k] = t->all[k].cpu;
         t->params[k] = &t->all[k].param;
     }
@@ -154,6 +170,8 @@ static inline void twins_free(twins *t)
     standin_free(t->param_memory);
     standin_free(t->grad_memory);
     standin_free(t->multiplier64);
+    free(t->expected);
+    free(t->expected_grads);
     free(t->all);
     free(t->cpu_params);
     free(t->params);
@@ -178,6 +196,8 @@ static inline void set_grad(twins *t, size_t k, const double *values)
     }
     if (it->spec.count > 0)
         standin_upload(address_of_tensor(&it->grad), bytes, bytes_of_tensor(&it->grad));
+    memcpy(t->expected_grads + ((char *)address_of_tensor(&it->grad) - t->grad_memory), bytes,
+           bytes_of_tensor(&it->grad));
     free(bytes);
     t->grads[k] = &it->grad;
 }
@@ -223,6 +243,31 @@ static inline void compare_tensor(const DLTensor *cpu, const DLTensor *gpu, cons
     free(copy);
 }
 
+/* The test, or a scaler, has changed gradients. */
+static inline void accept_grads(twins *t)
+{
+    standin_run_all();
+    standin_download(t->expected_grads, t->grad_memory, t->grad_bytes);
+}
+
+/* Nothing else has changed: gradients, and what lies between parameters. */
+static inline void compare_rest(twins *t)
+{
+    unsigned char *grads = malloc(t->grad_bytes), *params = malloc(t->param_bytes);
+    assert_true(grads && params);
+    standin_download(grads, t->grad_memory, t->grad_bytes);
+    standin_download(params, t->param_memory, t->param_bytes);
+    for (size_t k = 0; k < t->count; k++) { /* these were compared with the CPU's */
+        const DLTensor *param = &t->all[k].param;
+        const size_t start = (size_t)((char *)address_of_tensor(param) - t->param_memory);
+        memcpy(t->expected + start, params + start, bytes_of_tensor(param));
+    }
+    assert_memory_equal(grads, t->expected_grads, t->grad_bytes);
+    assert_memory_equal(params, t->expected, t->param_bytes);
+    free(grads);
+    free(params);
+}
+
 /* Runs all work, and compares parameters, states and step counts. */
 static inline void compare_twins(twins *t, size_t step)
 {
@@ -241,6 +286,7 @@ static inline void compare_twins(twins *t, size_t step)
         assert_null(gsc_cuda_optim_state_name(t->gpu, k, gsc_cuda_optim_state_name(t->gpu, k, 1) ? 2 : 1));
     }
     free(counts);
+    compare_rest(t);
 }
 
 /* What a scaler would hand over. */

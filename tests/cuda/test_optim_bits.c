@@ -11,10 +11,11 @@
 enum { RULES = sizeof rule_cases / sizeof *rule_cases };
 
 /* Around an item of 1024 elements and a vector of four, aligned and not. */
-static const twin_spec mixed[] = {{1, F32, F32, 0},    {17, F32, BF16, 0},  {67, F64, F64, 0},   {0, F32, F32, 0},
-                                  {1023, F32, F16, 0}, {1024, F32, F32, 1}, {1025, F32, F32, 0}, {130, F32, BF16, 2},
-                                  {5, F32, F16, 3},    {2049, F64, F64, 1}, {3, F64, F64, 0},    {96, F32, BF16, 0},
-                                  {256, F32, F16, 4},  {2048, F32, F32, 0}};
+static const twin_spec mixed[] = {
+    {1, F32, F32, 0, 0},    {17, F32, BF16, 0, 1},  {67, F64, F64, 0, 0},   {0, F32, F32, 0, 0},
+    {1023, F32, F16, 0, 0}, {1024, F32, F32, 1, 1}, {1025, F32, F32, 0, 0}, {130, F32, BF16, 2, 0},
+    {5, F32, F16, 3, 3},    {2049, F64, F64, 1, 0}, {3, F64, F64, 0, 1},    {96, F32, BF16, 0, 0},
+    {256, F32, F16, 4, 8},  {2048, F32, F32, 0, 2}, {40, F32, F32, 1, 0},   {50, F32, F16, 0, 2}};
 enum { MIXED = sizeof mixed / sizeof *mixed };
 
 /* As a scaler computes them: powers of two and not, below float32's normal numbers, and so small that they are split.
@@ -126,7 +127,7 @@ static void many_small_tensors(void **state)
     enum { MANY = 3000 };
     static twin_spec specs[MANY];
     for (size_t k = 0; k < MANY; k++)
-        specs[k] = (twin_spec){k % 7, GSC_FLOAT32, k % 3 == 0 ? GSC_BFLOAT16 : GSC_FLOAT32, k % 2};
+        specs[k] = (twin_spec){k % 7, GSC_FLOAT32, k % 3 == 0 ? GSC_BFLOAT16 : GSC_FLOAT32, k % 2, k % 5};
     twins *t = twins_create(&rule_cases[RULES - 1], specs, MANY);
     for (size_t step = 0; step < 3; step++) {
         set_grads(t, step, 1024);
@@ -201,7 +202,7 @@ static void several_groups(void **state)
 static void counts_and_states_are_set(void **state)
 {
     (void)state;
-    static const twin_spec specs[] = {{33, F32, F32, 0}, {5, F64, F64, 0}};
+    static const twin_spec specs[] = {{33, F32, F32, 0, 0}, {5, F64, F64, 0, 0}};
     twins *t = twins_create(&rule_cases[RULES - 1], specs, 2);
     const int64_t counts[] = {INT64_C(1) << 62, 41};
     assert_ok(gsc_cuda_optim_set_step_counts(t->gpu, counts));
