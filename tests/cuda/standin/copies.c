@@ -18,6 +18,19 @@ static bool is_known(CUdeviceptr address, size_t bytes) { return memory_find(poi
 
 static bool is_pageable(const void *host) { return memory_find(host, 1) == NULL; }
 
+/* All of the host's side is pageable, or all lies in one pinned allocation. */
+static bool are_copyable(CUdeviceptr device, const void *host, size_t bytes)
+{
+    return host != NULL && is_known(device, bytes) && (is_pageable(host) || memory_find(host, bytes) != NULL);
+}
+
+/* The stream; whether the call may be made now. */
+static CUresult begin_copy(CUstream handle, bool waits, CUstream *out)
+{
+    TRY(stream_find(handle, out));
+    return waits ? capture_check_unsafe() : CUDA_SUCCESS;
+}
+
 static CUresult enqueue_copy(CUstream stream, char *to, const char *from, size_t bytes)
 {
     work w = {.kind = WORK_COPY, .context = stream->context, .to = to, .from = from, .bytes = bytes};
@@ -36,12 +49,10 @@ static CUresult wait_for(CUstream stream)
 static CUresult to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream handle, bool waits)
 {
     CUstream stream;
-    TRY(stream_find(handle, &stream));
-    if (waits)
-        TRY(capture_check_unsafe());
+    TRY(begin_copy(handle, waits, &stream));
     if (bytes == 0)
         return CUDA_SUCCESS;
-    if (from == NULL || !is_known(to, bytes) || (!is_pageable(from) && memory_find(from, bytes) == NULL))
+    if (!are_copyable(to, from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     work w = {.kind = WORK_COPY, .context = stream->context, .to = pointer_of(to), .from = from, .bytes = bytes};
     if (!waits && stream->capture == NULL && is_pageable(from) && random_share(50)) {
@@ -59,12 +70,10 @@ static CUresult to_device(CUdeviceptr to, const void *from, size_t bytes, CUstre
 static CUresult to_host(void *to, CUdeviceptr from, size_t bytes, CUstream handle, bool waits)
 {
     CUstream stream;
-    TRY(stream_find(handle, &stream));
-    if (waits)
-        TRY(capture_check_unsafe());
+    TRY(begin_copy(handle, waits, &stream));
     if (bytes == 0)
         return CUDA_SUCCESS;
-    if (to == NULL || !is_known(from, bytes) || (!is_pageable(to) && memory_find(to, bytes) == NULL))
+    if (!are_copyable(from, to, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     TRY(enqueue_copy(stream, to, pointer_of(from), bytes));
     return stream->capture == NULL && (waits || is_pageable(to)) ? wait_for(stream) : CUDA_SUCCESS;

@@ -45,7 +45,7 @@ STANDIN_API void standin_set_version(int version);
 STANDIN_API void standin_seed(uint64_t seed);
 STANDIN_API uint64_t standin_seed_now(void); /* the last one that was set: for messages */
 /* From now on each enqueued operation is followed, in that share of cases (0 ... 100), by running an operation whose
- * turn it is. 0 at first. */
+ * turn it is. At first it is the environment's STANDIN_EARLY, or 0. */
 STANDIN_API void standin_set_early(int percent);
 /* Runs at most that many operations whose turn it is; returns how many it ran. */
 STANDIN_API size_t standin_run(size_t most);

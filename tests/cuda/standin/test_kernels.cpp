@@ -2,6 +2,7 @@
 /* test_kernels.cpp: kernels, right and wrong ones, with which the stand-in itself is tested. */
 #include "standin/test_kernels.h"
 
+#include "base/half.h"
 #include "cuda/device.h"
 #include "standin/add_kernels.h"
 
@@ -9,20 +10,6 @@
 
 static size_t global_thread() { return (size_t)gsc__block() * gsc__block_threads() + gsc__thread(); }
 static size_t all_threads() { return (size_t)gsc__grid_blocks() * gsc__block_threads(); }
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 TEST_KERNEL(fill)
 {
@@ -60,7 +47,7 @@ TEST_KERNEL(warp_sum)
 {
     float sum = args.from[global_thread()];
     for (unsigned mask = GSC_WARP / 2; mask > 0; mask /= 2)
-        sum += float_of(gsc__warp_xor_u32(bits_of(sum), mask));
+        sum += gsc__bits_float(gsc__warp_xor_u32(gsc__float_bits(sum), mask));
     args.to[global_thread()] = sum;
 }
 
@@ -144,7 +131,7 @@ TEST_KERNEL(largest)
         most = other > most ? other : most;
     }
     if (gsc__lane() == 0 && begin < args.count)
-        args.to[item] = float_of(most);
+        args.to[item] = gsc__bits_float(most);
 }
 
 #define TEST_ENTRY(name) {#name, call_kernel<test_args, name>, sizeof(test_args)},

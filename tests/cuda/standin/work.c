@@ -32,7 +32,7 @@ typedef enum { ONLY_NEEDED, OTHERS_FIRST, ANY } choice;
 static op_list ready;
 static size_t pending;
 static uint64_t marker;
-static int early_percent;
+static int early_percent = -1; /* not set yet */
 static uint64_t kernels_run;
 static struct {
     char name[128];
@@ -331,6 +331,10 @@ size_t work_pending(void) { return pending; }
 
 void work_enqueued(void)
 {
+    if (early_percent < 0) {
+        const char *text = getenv("STANDIN_EARLY");
+        early_percent = text == NULL ? 0 : atoi(text);
+    }
     if (early_percent > 0 && random_share(early_percent))
         work_run(1);
 }
