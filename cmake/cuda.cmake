@@ -145,7 +145,7 @@ function(gsc_cuda_program name source)
     COMMAND ${GSC_CUDA_COMPILER} -std=c++17 -O2 -allow-unsupported-compiler -arch=sm_${first}
             "$<$<BOOL:${GSC_WERROR}>:-Werror;all-warnings>" "-I$<JOIN:${includes},;-I>" -o ${output} ${source}
             -L$<TARGET_FILE_DIR:gradscaler-cuda> -L$<TARGET_FILE_DIR:gradscaler> -lgradscaler-cuda -lgradscaler
-            -Xlinker -rpath,$<TARGET_FILE_DIR:gradscaler-cuda>:$<TARGET_FILE_DIR:gradscaler> ${arg_LIBRARIES}
+            -Xlinker -rpath,$<TARGET_FILE_DIR:gradscaler-cuda>:$<TARGET_FILE_DIR:gradscaler> ${arg_LIBRARIES} -lpthread -ldl
     DEPENDS ${source} ${arg_HEADERS} gradscaler-cuda ${PROJECT_SOURCE_DIR}/include/gradscaler/cuda.h
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(build-${name} ALL DEPENDS ${output})

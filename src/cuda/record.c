@@ -13,9 +13,11 @@ static gsc_status reserve_outgrown(gsc__device_record *record)
 {
     size_t count = record->outgrown_count + 1;
     CUdeviceptr *addresses = realloc(record->outgrown, count * sizeof *addresses);
-    record->outgrown = addresses ? addresses : record->outgrown;
+    if (addresses)
+        record->outgrown = addresses;
     CUcontext *contexts = realloc(record->outgrown_contexts, count * sizeof *contexts);
-    record->outgrown_contexts = contexts ? contexts : record->outgrown_contexts;
+    if (contexts)
+        record->outgrown_contexts = contexts;
     return addresses && contexts ? GSC_OK : no_memory();
 }
 

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh"
 
 with_cuda || skip "GSC_CUDA is off"
-CUDA_VISIBLE_DEVICES= "$BUILD/examples/example_cuda_device" >"$WORK/said" || fail "example_cuda_device fails: $(cat "$WORK/said")"
+CUDA_VISIBLE_DEVICES='' "$BUILD/examples/example_cuda_device" >"$WORK/said" || fail "example_cuda_device fails: $(cat "$WORK/said")"
 for words in GSC_ERR_DEVICE 'CUDA driver' 'use a scaler on the CPU'; do
     grep -q "$words" "$WORK/said" || fail "example_cuda_device does not say \"$words\", but: $(cat "$WORK/said")"
 done
