@@ -80,6 +80,7 @@ static const double scales[] = {1, 65536, 3, 1.0 / 1024, 0.7, (double)FLT_MIN, (
 enum { SCALES = sizeof scales / sizeof *scales };
 
 /* docs/numbers.md: all patterns of the 16-bit types, as they are and only read. */
+/* rule 4.1 */
 static void all_halves(void **state)
 {
     (void)state;
@@ -99,6 +100,7 @@ static void all_halves(void **state)
 }
 
 /* Float32 patterns, spread evenly: GSC_CUDA_PATTERNS in the environment says how many of the 2^32. */
+/* rule 4.1 */
 static void floats(void **state)
 {
     (void)state;
@@ -122,6 +124,7 @@ static void floats(void **state)
     }
 }
 
+/* rule 4.1 */
 static void doubles(void **state)
 {
     (void)state;

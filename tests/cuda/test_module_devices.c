@@ -72,6 +72,7 @@ static void set_element(rig *r, int grad, int index, float value)
     standin_upload((float *)r->both.gpu[grad]->data + index, &value, sizeof value);
 }
 
+/* rule 17.2 */
 static void unscaled_where_they_are(void **state)
 {
     (void)state;
@@ -96,6 +97,7 @@ static void unscaled_where_they_are(void **state)
 }
 
 /* Wherever the overflow is, the step is skipped, and the report has each gradient once, by index. */
+/* rule 17.2 */
 static void one_verdict_and_one_report(void **state)
 {
     (void)state;
@@ -190,6 +192,7 @@ static void the_scale_elsewhere(void **state)
 }
 
 /* Another stream goes on where the one before is. */
+/* rule 17.2 */
 static void another_stream(void **state)
 {
     (void)state;

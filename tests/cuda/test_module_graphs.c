@@ -99,6 +99,7 @@ static gsc_scaler_stats stats_of(rig *r)
 }
 
 /* The scale, the counts, the multiplier and the events follow each replay. */
+/* rule 17.2 */
 static void an_iteration_is_replayed(void **state)
 {
     (void)state;
@@ -149,6 +150,7 @@ static void swap(rig *r, int a, int b)
 }
 
 /* A graph sends its own list: other lists before a replay, and after one, are whole. */
+/* rule 17.2 */
 static void lists_of_graphs_and_calls(void **state)
 {
     (void)state;
@@ -183,6 +185,7 @@ static void lists_of_graphs_and_calls(void **state)
 }
 
 /* What would wait or allocate is refused while the stream is captured, and the capture goes on. */
+/* rule 17.2 */
 static void refused_while_captured(void **state)
 {
     (void)state;
@@ -223,6 +226,7 @@ static void refused_while_captured(void **state)
 }
 
 /* A capture on the scaler's stream takes in the other device's. */
+/* rule 17.2 */
 static void two_devices_in_one_graph(void **state)
 {
     (void)state;
