@@ -136,6 +136,36 @@ static void changing_the_stream_fails(void **state)
         }
 }
 
+/* Lists that need several launches, of which the second fails: the first has arrived, and counts for nothing. */
+static void half_of_a_list_arrives(void **state)
+{
+    (void)state;
+    enum { MANY = 600 };
+    static twin_spec many[MANY];
+    static int64_t counts[MANY];
+    for (size_t k = 0; k < MANY; k++) {
+        many[k] = (twin_spec){2, GSC_FLOAT32, GSC_FLOAT32, 0, 0};
+        counts[k] = 77;
+    }
+    twins *t = twins_create(adam, many, MANY);
+    set_grads(t, 0, 1);
+    assert_ok(gsc_cuda_optim_step(t->gpu));
+    follow_step(t);
+    DLTensor *first = t->grads[0], *last = t->grads[MANY - 1];
+    t->grads[0] = t->grads[MANY - 1] = NULL;
+    standin_fail("cuLaunchKernel", 2, CUDA_ERROR_LAUNCH_FAILED);
+    assert_fails(GSC_ERR_DEVICE, gsc_cuda_optim_step(t->gpu), "CUDA: could not send the addresses of gradients");
+    t->grads[0] = first;
+    t->grads[MANY - 1] = last;
+    assert_ok(gsc_cuda_optim_step(t->gpu)); /* with the gradients of the first step */
+    follow_step(t);
+    compare_twins(t, 1);
+    standin_fail("cuLaunchKernel", 2, CUDA_ERROR_LAUNCH_FAILED);
+    assert_fails(GSC_ERR_DEVICE, gsc_cuda_optim_set_step_counts(t->gpu, counts), "CUDA: could not send step counts");
+    compare_twins(t, 2);
+    twins_free(t);
+}
+
 /* Creation gives everything back. */
 static void each_call_of_creation_fails(void **state)
 {
@@ -193,7 +223,9 @@ static void a_kernel_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_call_of_the_driver_fails), cmocka_unit_test(changing_the_stream_fails),
+        cmocka_unit_test(each_call_of_the_driver_fails),
+        cmocka_unit_test(changing_the_stream_fails),
+        cmocka_unit_test(half_of_a_list_arrives),
         cmocka_unit_test(each_call_of_creation_fails),
         cmocka_unit_test(a_kernel_fails), /* the last: its context and the stream are gone */
     };
