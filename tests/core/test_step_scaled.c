@@ -26,7 +26,8 @@ static void test_the_fused_path_multiplies_on_the_fly(void **state)
     assert_null(r.optimizer.last_scaling.multiplier_dev);
     assert_null(r.optimizer.last_scaling.found_inf_dev);
     assert_null(r.optimizer.last_scaling.stream);
-    for (size_t i = 0; i < 8; i++)
+    assert_null(r.optimizer.last_scaling.multiplier64_dev);
+    for (size_t i = 0; i < sizeof r.optimizer.last_scaling.reserved / sizeof(uint64_t); i++)
         assert_int_equal(r.optimizer.last_scaling.reserved[i], 0);
     assert_exact((double)r.grad, 65536 * 3); /* stays scaled */
     assert_exact((double)r.param, -3);
