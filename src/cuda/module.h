@@ -77,6 +77,7 @@ struct gsc__device_record {
     size_t outgrown_count;
     bool is_captured; /* a graph may change the tables: they are sent each time */
     bool is_listed;   /* the tables hold the list of the last scan or replace */
+    bool is_counted;  /* a scan has counted, and no verdict has emptied the counts */
     gsc__cuda_norm_progress norm;
     int64_t value_count; /* the shape of what ranks reduce */
     DLTensor multiplier, multiplier64, found_inf;

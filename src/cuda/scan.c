@@ -16,6 +16,25 @@ static gsc_status begin(const gsc__device_record *record, const gsc__device_scan
     return gsc__cuda_launch_one(record->device, GSC_CUDA_KERNEL_begin, &args, "begin a check");
 }
 
+static gsc_status clear_part(const gsc__cuda_part *part)
+{
+    if (part->counts.address == 0)
+        return GSC_OK;
+    GSC_TRY(gsc__cuda_enter(part->site->context));
+    gsc_status status = GSC_CUDA_CALL("clear counts", cuMemsetD8Async, part->counts.address, 0, part->counts.capacity,
+                                      part->site->stream);
+    gsc__cuda_leave();
+    return status;
+}
+
+/* What an earlier scan has counted, whose verdict failed, must not count here. */
+static gsc_status clear_counts(const gsc__device_record *record)
+{
+    for (const gsc__cuda_part *part = record->parts; part && record->is_counted; part = part->next)
+        GSC_TRY(clear_part(part));
+    return GSC_OK;
+}
+
 gsc_status gsc__cuda_scan(gsc__device_record *record, const gsc__device_scan *scan)
 {
     const bool sums = scan->p == 1.0 || scan->p == 2.0;
@@ -29,7 +48,9 @@ gsc_status gsc__cuda_scan(gsc__device_record *record, const gsc__device_scan *sc
     GSC_TRY(gsc__cuda_reserve_counts(record, scan->grad_count));
     if (sums)
         GSC_TRY(gsc__cuda_reserve_partials(record));
+    GSC_TRY(clear_counts(record));
     GSC_TRY(begin(record, scan));
+    record->is_counted = true;
     record->norm = (gsc__cuda_norm_progress){
         .failed = scan->failed, .unscaled = scan->unscales, .has_check = true, .check_p = sums ? scan->p : 0.0};
     return gsc__cuda_run_pass(record, &run);
@@ -59,6 +80,7 @@ gsc_status gsc__cuda_decide(gsc__device_record *record, bool collective_failed)
     gsc_status status = gsc__cuda_launch(home->context, GSC_CUDA_KERNEL_decide, blocks > 0 ? blocks : 1,
                                          GSC_CUDA_MAX_THREADS, home->stream, &args, "decide on a step");
     gsc__cuda_leave();
+    record->is_counted = record->is_counted && status != GSC_OK;
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unscaling and checking on the device: every bit, verdict and count is the CPU's. */
 #include "module_rig.h"
+#include "standin/abi.h"
 
 #include <float.h>
 
@@ -290,6 +291,36 @@ static void repeats(void **state)
     twins_free(&both);
 }
 
+/* Where the verdict of a check fails, what it has counted is in no later report. */
+static void a_check_without_a_verdict(void **state)
+{
+    (void)state;
+    const float inf = INFINITY, one = 1;
+    gsc_overflow found[2];
+    twins both;
+    twins_init(&both);
+    for (int i = 0; i < 2; i++)
+        *(float *)(void *)twins_add(&both, GSC_FLOAT32, 0, 1, (int64_t[]){1}, NULL, 0) = 1;
+    twins_upload(&both);
+    gsc_scaler *gpu = device_scaler(4);
+    assert_ok(gsc_scaler_unscale(gpu, &both.optimizer));
+    assert_ok(gsc_scaler_update(gpu));
+    standin_run_all();
+    standin_upload(both.list[0].device, &inf, sizeof inf);
+    standin_fail("cuLaunchKernel", 3, CUDA_ERROR_LAUNCH_FAILED); /* begin, scan, decide */
+    assert_fails(GSC_ERR_DEVICE, gsc_scaler_unscale(gpu, &both.optimizer), "decide", "CUDA_ERROR_LAUNCH_FAILED");
+    standin_run_all();
+    assert_ok(gsc_scaler_skip(gpu, &both.optimizer));
+    assert_ok(gsc_scaler_update(gpu));
+    standin_upload(both.list[0].device, &one, sizeof one);
+    standin_upload(both.list[1].device, &inf, sizeof inf);
+    assert_ok(gsc_scaler_step(gpu, &both.optimizer, NULL, NULL));
+    assert_int_equal(gsc_scaler_overflows(gpu, &both.optimizer, found, 2), 1);
+    assert_int_equal(found[0].index, 1);
+    gsc_scaler_destroy(gpu);
+    twins_free(&both);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +331,7 @@ int main(void)
         cmocka_unit_test_teardown(strides, assert_clean),
         cmocka_unit_test_teardown(many_small_tensors, assert_clean),
         cmocka_unit_test_teardown(repeats, assert_clean),
+        cmocka_unit_test_teardown(a_check_without_a_verdict, assert_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

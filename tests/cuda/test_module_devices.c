@@ -137,14 +137,16 @@ static void one_norm(void **state)
     (void)state;
     static const double powers[] = {1, 2, (double)INFINITY, 3};
     for (size_t p = 0; p < 4; p++) {
-        double norms[5], expected = 0;
-        for (int i = 0; i < 5; i++) {
+        double norms[6], expected = 0;
+        for (int i = 0; i < 6; i++) {
             rig r;
             gsc_step_result result;
             start(&r, 3); /* the same numbers */
             standin_seed(100 + (uint64_t)i);
+            r.both.optimizer.step_scaled = i == 5 ? twins_step_scaled : NULL; /* not called: no multiplier elsewhere */
             const gsc_step_args args = {.clip_norm = 1, .clip_norm_type = powers[p]};
             assert_ok(gsc_scaler_step(r.scaler, &r.both.optimizer, &args, &result));
+            assert_int_equal(r.both.steps, 1);
             norms[i] = result.grad_norm;
             assert_exact(norms[i], norms[0]);
             assert_ok(gsc_unscale_grads(r.both.cpu, GRADS, 64, NULL));
