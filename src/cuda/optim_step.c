@@ -31,7 +31,7 @@ static gsc_status follow(gsc_cuda_optim *optim, CUstream stream, const char *api
 
 gsc_status gsc__cuda_optim_use_stream(gsc_cuda_optim *optim, CUstream stream, const char *api)
 {
-    if (stream != optim->stream && optim->enqueued)
+    if (stream != optim->stream && (optim->enqueued || optim->captured)) /* a graph may have been replayed */
         GSC_TRY(follow(optim, stream, api));
     optim->stream = stream;
     return GSC_OK;

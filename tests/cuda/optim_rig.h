@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_rig.h: the same optimizer twice, on the CPU and on the stand-in's device 0, with the same parameters and
+/* optim_rig.h: the same optimizer twice, on the CPU and on a device, with the same parameters and
  * gradients. */
 #ifndef GSC_TESTS_OPTIM_RIG_H
 #define GSC_TESTS_OPTIM_RIG_H
@@ -10,6 +10,8 @@
 #include "gradscaler/cuda.h"
 #include "optim_rules.h"
 #include "standin/standin.h"
+
+static int twins_device; /* where the device's side lies */
 
 /* A parameter of one dimension. */
 typedef struct twin_spec {
@@ -102,15 +104,15 @@ static inline void make_twin(twin *it, size_t index, void *memory, void *grad_me
     for (size_t i = 0; i < spec->count; i++)
         element_set(gsc_tensor_data(it->cpu), i, sample(99, index, i));
     it->shape = (int64_t)spec->count;
-    it->param = tensor_on_device(0, memory, spec->dtype, &it->shape, spec->shift);
-    it->grad = tensor_on_device(0, grad_memory, spec->grad_dtype, &it->shape, spec->grad_shift);
+    it->param = tensor_on_device(twins_device, memory, spec->dtype, &it->shape, spec->shift);
+    it->grad = tensor_on_device(twins_device, grad_memory, spec->grad_dtype, &it->shape, spec->grad_shift);
     if (spec->count > 0)
         standin_upload(address_of_tensor(&it->param), gsc_tensor_data(it->cpu)->data, bytes_of_tensor(&it->param));
 }
 
 static inline void *filled_memory(size_t bytes, unsigned char **copy)
 {
-    void *memory = standin_alloc(0, bytes);
+    void *memory = standin_alloc(twins_device, bytes);
     *copy = malloc(bytes);
     assert_non_null(*copy);
     memset(*copy, 0xa5, bytes);
@@ -127,7 +129,7 @@ static inline void make_twins(twins *t, const twin_spec *specs)
     }
     t->param_memory = filled_memory(t->param_bytes, &t->expected);
     t->grad_memory = filled_memory(t->grad_bytes, &t->expected_grads);
-    t->multiplier64 = standin_alloc(0, 2 * sizeof(double));
+    t->multiplier64 = standin_alloc(twins_device, 2 * sizeof(double));
     t->multiplier = (float *)(t->multiplier64 + 1);
     t->found_inf = t->multiplier + 1;
     char *memory = t->param_memory, *grad_memory = t->grad_memory;
@@ -303,9 +305,9 @@ static inline gsc_grad_scaling scaling_of(const twins *t, scaling_tensors *tenso
     standin_upload(t->multiplier, &narrow, sizeof narrow);
     standin_upload(t->multiplier64, &multiplier, sizeof multiplier);
     standin_upload(t->found_inf, &found_inf, sizeof found_inf);
-    tensors->multiplier = tensor_on_device(0, t->multiplier, GSC_FLOAT32, &one_element, 0);
-    tensors->multiplier64 = tensor_on_device(0, t->multiplier64, GSC_FLOAT64, &one_element, 0);
-    tensors->found_inf = tensor_on_device(0, t->found_inf, GSC_FLOAT32, &one_element, 0);
+    tensors->multiplier = tensor_on_device(twins_device, t->multiplier, GSC_FLOAT32, &one_element, 0);
+    tensors->multiplier64 = tensor_on_device(twins_device, t->multiplier64, GSC_FLOAT64, &one_element, 0);
+    tensors->found_inf = tensor_on_device(twins_device, t->found_inf, GSC_FLOAT32, &one_element, 0);
     return (gsc_grad_scaling){.multiplier = NAN,
                               .multiplier_dev = &tensors->multiplier,
                               .multiplier64_dev = &tensors->multiplier64,

@@ -88,6 +88,21 @@ static void where_the_multiplier_is(void **state)
         }
 }
 
+static void on_another_device(void **state)
+{
+    (void)state;
+    twins_device = 1;
+    twins *t = twins_create(&rule_cases[RULES - 1], mixed, MIXED);
+    for (size_t step = 0; step < 3; step++) {
+        set_grads(t, step, 2);
+        step_twins(t, 0.5, step == 1, NULL);
+        compare_twins(t, step);
+    }
+    assert_int_equal(gsc_cuda_optim_state(t->gpu, 0, "exp_avg")->device.device_id, 1);
+    twins_free(t);
+    twins_device = 0;
+}
+
 /* Without a scaler, by both ways, with a closure and without. */
 static double seven(void *calls)
 {
@@ -227,6 +242,7 @@ int main(void)
         cmocka_unit_test(the_bits_are_those_of_the_cpu),
         cmocka_unit_test(a_skipped_step_touches_nothing),
         cmocka_unit_test(where_the_multiplier_is),
+        cmocka_unit_test(on_another_device),
         cmocka_unit_test(plain_steps),
         cmocka_unit_test(many_small_tensors),
         cmocka_unit_test(several_groups),

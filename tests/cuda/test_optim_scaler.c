@@ -136,6 +136,34 @@ static void a_captured_iteration(void **state)
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
 }
 
+/* Where the scaler is on another device, gradients are unscaled in place, and the step is a plain one. */
+static void the_scaler_is_on_another_device(void **state)
+{
+    (void)state;
+    static const twin_spec narrow[] = {{1500, GSC_FLOAT32_INIT, GSC_FLOAT32_INIT, 0, 0},
+                                       {7, GSC_FLOAT32_INIT, GSC_FLOAT32_INIT, 1, 1}};
+    twins_device = 1;
+    twins *t = twins_create(&rule_cases[RULES - 1], narrow, 2);
+    const scalers both = make_scalers();
+    for (size_t i = 0; i < 4; i++) {
+        gsc_step_result on_cpu, on_gpu;
+        set_grads(t, i, gsc_scaler_get_scale(both.cpu));
+        if (i == 2)
+            set_grad(t, 1, (const double[]){1, 2, NAN, 4, 5, 6, 7});
+        assert_ok(gsc_scaler_step(both.cpu, gsc_optim_optimizer(t->cpu), NULL, &on_cpu));
+        assert_ok(gsc_scaler_step(both.gpu, gsc_cuda_optim_optimizer(t->gpu), NULL, &on_gpu));
+        assert_int_equal(on_gpu.outcome, on_cpu.outcome);
+        assert_ok(gsc_scaler_update(both.cpu));
+        assert_ok(gsc_scaler_update(both.gpu));
+        accept_grads(t);
+        compare_twins(t, i);
+    }
+    gsc_scaler_destroy(both.cpu);
+    gsc_scaler_destroy(both.gpu);
+    twins_free(t);
+    twins_device = 0;
+}
+
 /* A scaler that is off steps plainly. */
 static void a_disabled_scaler_steps(void **state)
 {
@@ -160,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(iterations_have_the_bits_of_the_cpu),
         cmocka_unit_test(a_captured_iteration),
+        cmocka_unit_test(the_scaler_is_on_another_device),
         cmocka_unit_test(a_disabled_scaler_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,6 +126,28 @@ static void gradients_may_move(void **state)
     twins_free(t);
 }
 
+/* So may parameters: the next step changes them where they are now. */
+static void parameters_may_move(void **state)
+{
+    (void)state;
+    twins *t = twins_create(adamw, specs, SPECS);
+    unsigned char copy[1500 * sizeof(float)];
+    char *elsewhere = standin_alloc(0, sizeof copy);
+    set_grads(t, 0, 1);
+    step_twins(t, 1, 0, NULL);
+    const DLTensor before = t->all[0].param;
+    standin_download(copy, before.data, sizeof copy);
+    standin_upload(elsewhere, copy, sizeof copy);
+    t->all[0].param.data = elsewhere;
+    step_twins(t, 1, 0, NULL);
+    compare_tensor(gsc_tensor_data(t->all[0].cpu), &t->all[0].param, "moved data", 0, 1);
+    unsigned char after[sizeof copy];
+    standin_download(after, before.data, sizeof after);
+    assert_memory_equal(after, copy, sizeof copy);
+    twins_free(t);
+    standin_free(elsewhere);
+}
+
 static CUgraphExec capture_step(twins *t, const gsc_grad_scaling *scaling, CUstream stream)
 {
     CUgraph graph;
@@ -141,9 +163,9 @@ static CUgraphExec capture_step(twins *t, const gsc_grad_scaling *scaling, CUstr
 
 /* A replay counts on, uses the learning rate set last and skips where something is found; steps between that are not
  * captured have gradients of their own. */
-static void a_captured_step_is_replayed(void **state)
+static void replay_steps(uint64_t seed)
 {
-    (void)state;
+    standin_seed(seed);
     twins *t = twins_create(adamw, specs, SPECS);
     CUstream stream = new_stream();
     scaling_tensors tensors;
@@ -163,6 +185,16 @@ static void a_captured_step_is_replayed(void **state)
         if (found_inf == 0)
             assert_ok(step_scaled(gsc_optim_optimizer(t->cpu), &(gsc_grad_scaling){.multiplier = 0.25}));
         compare_twins(t, replay);
+        if (replay == 1) { /* a replay that no count has waited for, and a step on another stream */
+            set_grads(t, 9, 4);
+            assert_cuda(cuGraphLaunch(exec, stream));
+            assert_ok(gsc_cuda_optim_set_stream(t->gpu, NULL));
+            assert_ok(gsc_cuda_optim_step(t->gpu));
+            assert_ok(step_scaled(gsc_optim_optimizer(t->cpu), &(gsc_grad_scaling){.multiplier = 0.25}));
+            assert_ok(gsc_optim_step(t->cpu));
+            assert_ok(gsc_cuda_optim_set_stream(t->gpu, stream));
+            compare_twins(t, replay);
+        }
         if (replay == 3) { /* without the second gradient, which the graph has */
             DLTensor *second = t->grads[1];
             drop_grad(t, 1);
@@ -174,6 +206,13 @@ static void a_captured_step_is_replayed(void **state)
     assert_cuda(cuGraphExecDestroy(exec));
     twins_free(t);
     assert_cuda(cuStreamDestroy_v2(stream));
+}
+
+static void a_captured_step_is_replayed(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        replay_steps(seed);
 }
 
 /* A graph cannot wait for work outside of it: so that is told. */
@@ -216,6 +255,7 @@ static void streams_follow_one_another(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         standin_seed(seed);
+        standin_set_early((int)(seed % 3) * 30);
         twins *t = twins_create(adamw, specs, SPECS);
         CUstream streams[3] = {NULL, new_stream(), new_stream()};
         set_grads(t, 0, 1);
@@ -238,6 +278,7 @@ static void streams_follow_one_another(void **state)
         for (int i = 1; i < 3; i++)
             assert_cuda(cuStreamDestroy_v2(streams[i]));
     }
+    standin_set_early(0);
 }
 
 int main(void)
@@ -246,6 +287,7 @@ int main(void)
         cmocka_unit_test(nothing_waits_and_nothing_is_allocated),
         cmocka_unit_test(a_step_is_few_launches),
         cmocka_unit_test(gradients_may_move),
+        cmocka_unit_test(parameters_may_move),
         cmocka_unit_test(a_captured_step_is_replayed),
         cmocka_unit_test(a_capture_on_another_stream_is_refused),
         cmocka_unit_test(streams_follow_one_another),

@@ -4,18 +4,21 @@
 #include "cuda/kernels/items.h"
 #include "cuda/optim_shared.h"
 
-GSC_DEVICE_INLINE uint32_t gsc__optim_thread(void) { return gsc__block() * gsc__block_threads() + gsc__thread(); }
+GSC_DEVICE_INLINE uint64_t gsc__optim_thread(void)
+{
+    return (uint64_t)gsc__block() * gsc__block_threads() + gsc__thread();
+}
 
 GSC_CUDA_KERNEL(optim_items)
 {
-    const uint32_t item = gsc__optim_thread();
+    const uint64_t item = gsc__optim_thread();
     if (item < args.table.item_count)
-        args.table.item_params[item] = gsc__owner_of_item(args.table.params, args.table.param_count, item);
+        args.table.item_params[item] = gsc__owner_of_item(args.table.params, args.table.param_count, (uint32_t)item);
 }
 
 GSC_CUDA_KERNEL(optim_counts)
 {
-    const uint32_t index = gsc__optim_thread();
+    const uint64_t index = gsc__optim_thread();
     if (index < args.table.param_count)
         args.table.step_counts[index] = args.table.new_step_counts[index];
 }
@@ -32,7 +35,7 @@ GSC_DEVICE double gsc__optim_multiplier(const gsc__cuda_optim_prepare_args *args
 GSC_CUDA_KERNEL(optim_prepare)
 {
     const gsc__cuda_optim_table *table = &args.table;
-    const uint32_t index = gsc__optim_thread();
+    const uint64_t index = gsc__optim_thread();
     if (index >= table->param_count || table->places[index].grad == 0)
         return;
     const gsc__cuda_optim_param *param = &table->params[index];
