@@ -317,6 +317,10 @@ static void a_check_without_a_verdict(void **state)
     assert_ok(gsc_scaler_step(gpu, &both.optimizer, NULL, NULL));
     assert_int_equal(gsc_scaler_overflows(gpu, &both.optimizer, found, 2), 1);
     assert_int_equal(found[0].index, 1);
+    assert_ok(gsc_scaler_update(gpu));
+    standin_reset_counts();
+    assert_ok(gsc_scaler_step(gpu, &both.optimizer, NULL, NULL)); /* after a verdict nothing is left to clear */
+    assert_int_equal(standin_count("cuMemsetD8Async"), 0);
     gsc_scaler_destroy(gpu);
     twins_free(&both);
 }
