@@ -71,7 +71,7 @@ test-safetensors:
 cuda:
 	@scripts/install run test cuda
 	@scripts/configure $(CUDA_BUILD) -DGSC_TRAIN=OFF -DGSC_CUDA=ON -DGSC_CUDA_COMPILER="$$(scripts/nvcc)" -DGSC_BUILD_TESTS=ON
-	cmake --build $(CUDA_BUILD) -j $(JOBS)
+	cmake --build $(CUDA_BUILD) -j $(JOBS) --target gradscaler-cuda-all
 
 test-cuda:
 	@scripts/need-gpu "make test-cuda"

@@ -149,4 +149,5 @@ function(gsc_cuda_program name source)
     DEPENDS ${source} ${arg_HEADERS} gradscaler-cuda ${PROJECT_SOURCE_DIR}/include/gradscaler/cuda.h
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(build-${name} ALL DEPENDS ${output})
+  add_dependencies(gradscaler-cuda-all build-${name})
 endfunction()

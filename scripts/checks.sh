@@ -153,7 +153,7 @@ check_cuda() {
     local nvcc
     if nvcc=$(scripts/nvcc); then
         scripts/configure build/cuda -DGSC_CUDA=ON -DGSC_CUDA_COMPILER="$nvcc" -DGSC_TRAIN=OFF -DGSC_BUILD_TESTS=ON -DGSC_WERROR=1
-        cmake --build build/cuda -j "$jobs"
+        cmake --build build/cuda -j "$jobs" --target gradscaler-cuda-all
         (cd build/cuda && ctest --output-on-failure -j "$jobs" -R '^(package_(symbols|layers|install|static|cuda_.*)|example_cuda_.*)$')
     else
         echo "skipped: cuda: nvcc can neither be found nor fetched, so nothing is compiled for the architectures"
@@ -161,7 +161,7 @@ check_cuda() {
     if clang -x cuda --cuda-device-only -nocudainc -nocudalib -S -o /dev/null /dev/null; then
         scripts/configure build/cuda-clang -DGSC_CUDA=ON -DGSC_CUDA_COMPILER=clang -DGSC_TRAIN=OFF -DGSC_BUILD_TESTS=OFF \
             -DGSC_WERROR=1
-        cmake --build build/cuda-clang -j "$jobs"
+        cmake --build build/cuda-clang -j "$jobs" --target gradscaler-cuda-all
     else
         echo "skipped: cuda: there is no clang that compiles kernels"
     fi
