@@ -111,8 +111,8 @@ static bool is_dense(const gsc__device_tensor *tensor)
 
 static void add_tensor(gsc__cuda_part *part, const gsc__device_tensor *tensor)
 {
-    if (tensor->ndim > 0)
-        memcpy(part->host_dims + part->dim_count, tensor->dims, (size_t)tensor->ndim * sizeof *tensor->dims);
+    for (int32_t d = 0; d < tensor->ndim; d++)
+        part->host_dims[part->dim_count + (size_t)d] = tensor->dims[d];
     part->host_tensors[part->tensor_count++] = (gsc__cuda_tensor){.start = (uint64_t)(uintptr_t)tensor->start,
                                                                   .count = tensor->count,
                                                                   .row_major_start = tensor->row_major_start,
