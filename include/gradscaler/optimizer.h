@@ -30,7 +30,7 @@ typedef struct gsc_step_args {
 
 /* What a scale-aware step gets: the gradients are still scaled, and it multiplies on the fly. */
 typedef struct gsc_grad_scaling {
-    double multiplier; /* gradient to use = stored gradient * this (1/scale * clip coefficient) */
+    double multiplier; /* gradient to use = stored gradient * this (1/scale * clip coefficient); NaN on a device */
     /* Devices (see scaler.h); all NULL on the CPU. */
     const DLTensor *multiplier_dev; /* float32[1] on the gradients' device */
     const DLTensor *found_inf_dev;  /* float32[1], non-zero: leave everything unchanged */

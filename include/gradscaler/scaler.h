@@ -33,12 +33,33 @@ extern "C" {
 
 typedef struct gsc_scaler gsc_scaler;
 
-/* Devices. This version serves the CPU: {kDLCPU, 0}, no backend, no stream; anything else is GSC_ERR_DEVICE (a stream:
- * GSC_ERR_VALUE). What device modules will use is declared so that no struct has to change for them:
- *     gsc_scaler_options.device, .backend        the CPU and NULL
- *     gsc_scaler_scale_view, _set_stream         take the device they are for: the CPU
- *     gsc_step_result.outcome                    never GSC_PENDING
- *     gsc_grad_scaling.multiplier_dev, .found_inf_dev, .stream        NULL */
+/* Devices. Without a backend a scaler serves the CPU alone: another device is GSC_ERR_DEVICE, a stream GSC_ERR_VALUE,
+ * no outcome is GSC_PENDING, and what gsc_grad_scaling has for devices is NULL.
+ *
+ * With a module's backend the scale, its schedule and every check live on options.device. Functions check their
+ * arguments and keep the stages at once, and enqueue the rest on the device's stream (gsc_scaler_set_stream). These
+ * wait for nothing, and from the second iteration on allocate nothing: scale, unscale, record, a step with step_scaled,
+ * clip_grad_norm without total_norm, update, update_to, the setters, skip, rearm. So they can be captured into a graph.
+ * A plain step waits once, and so do result, found_inf, overflows, state_dict, load_state_dict, unscale_buffers with
+ * found_inf, update_to_tensor, clip_grad_norm with total_norm, and scale for a loss on the CPU.
+ *
+ * What the device knows lags. get_scale and get_stats tell what has arrived. The observer is called in update, step and
+ * result, and in clip_grad_norm and unscale_buffers where they wait; of more than 256 events between two of these calls
+ * the first are lost.
+ *
+ * A step with step_scaled has the outcome GSC_PENDING: after an overflow the device skips it (found_inf_dev), and
+ * gsc_scaler_result knows. An UNSCALED optimizer gets step_scaled, too, with a multiplier of 1 x the clip coefficient;
+ * it is not clipped in place.
+ *
+ * GSC_ERR_DIVERGED and GSC_ERR_COMM may be found on the device. It then skips every step until an update, a plain step
+ * or gsc_scaler_result has returned the error. GSC_ERR_DEVICE comes also where the driver fails, with its text in the
+ * message: the call has done nothing, or what the stage and the message say; gradients that were perhaps written in
+ * part are refused by step. Where the device cannot be asked, found_inf is true.
+ *
+ * Gradients, arrays (gsc_buffer, always on options.device) and collectives: gradients on other devices of the module
+ * and on the CPU are taken, too; those on the CPU wait for the scale. Then step is called, not step_scaled. Shards
+ * (allreduce_sum) with gradients on the CPU cannot be clipped: GSC_ERR_UNSUPPORTED. Collectives get values on
+ * options.device and its stream, and should only enqueue work. A gradient that is listed twice is reported once. */
 typedef struct gsc_backend gsc_backend; /* a device module's, e.g. gsc_cuda_backend() */
 
 typedef enum gsc_event_kind {
@@ -72,7 +93,7 @@ typedef struct gsc_comm {
 
 typedef struct gsc_scaler_options {
     DLDevice device;               /* {kDLCPU, 0}: where scale and flags live; see Devices above */
-    const gsc_backend *backend;    /* serves `device` and gradients there; NULL: CPU only */
+    const gsc_backend *backend;    /* serves `device`, which is not the CPU then, and gradients there; NULL: CPU only */
     double init_scale;             /* 65536 */
     double growth_factor;          /* 2, > 1 */
     double backoff_factor;         /* 0.5, in (0, 1) */
@@ -101,7 +122,7 @@ GSC_API gsc_scaler_options gsc_scaler_options_default(void);
 
 /* Options are checked, enabled or not; limits and init_scale are rounded to float32 first. *out is set on success only.
  * Errors: GSC_ERR_VALUE naming the field, its value and its range; GSC_ERR_DEVICE: a device that the backend cannot
- * serve; GSC_ERR_MEMORY. */
+ * serve, no driver, or a backend of another version; GSC_ERR_MEMORY. */
 GSC_API gsc_status gsc_scaler_create(const gsc_scaler_options *options /* NULL: defaults */, gsc_scaler **out);
 /* NULL is fine. In a callback of this scaler, enabled or not, it leaves a message and the scaler alive: destroy it
  * afterwards. */
@@ -116,7 +137,8 @@ GSC_API gsc_status gsc_scaler_scale(const gsc_scaler *scaler, const DLTensor *in
  * more than four pairs need memory for these checks. */
 GSC_API gsc_status gsc_scaler_scale_list(const gsc_scaler *scaler, DLTensor *const *in, DLTensor *const *out, size_t n);
 /* A borrowed read-only float32[] (0-d) that always holds the current scale: for frameworks that multiply in their own
- * graph. Shape and data live as long as the scaler. GSC_ERR_DEVICE: device is not served. */
+ * graph. Shape and data live as long as the scaler. GSC_ERR_DEVICE: device is not served, or is
+ * the CPU while the scale lives on another one. */
 GSC_API gsc_status gsc_scaler_scale_view(gsc_scaler *scaler, DLDevice device, DLTensor *out);
 
 /* Divides the optimizer's gradients by the scale in place and records whether a result is not finite. READY ->
@@ -138,7 +160,7 @@ typedef enum gsc_outcome {
 } gsc_outcome;
 
 typedef struct gsc_step_result {
-    gsc_outcome outcome;
+    gsc_outcome outcome; /* GSC_PENDING: grad_norm, max_abs and scale are NaN until gsc_scaler_result has them */
     bool has_value;
     double value;     /* what the optimizer returned; 0 without */
     double grad_norm; /* total norm before clipping where clip_norm was asked (not finite after an overflow, 0 without
@@ -185,7 +207,9 @@ GSC_API gsc_status gsc_scaler_step_buffers(gsc_scaler *scaler, const void *key, 
 GSC_API gsc_status gsc_scaler_unscale_buffers(gsc_scaler *scaler, const void *key, const gsc_buffer *grads, size_t n,
                                               bool *found_inf);
 
-/* The result of the optimizer's last step, also after update. None so far: GSC_ERR_STATE. */
+/* The result of the optimizer's last step, also after update. None so far: GSC_ERR_STATE. On a device it waits, tells
+ * the observer what has happened, and returns a GSC_ERR_COMM or GSC_ERR_DIVERGED that was found there, once; a graph's
+ * replays are steps, too. */
 GSC_API gsc_status gsc_scaler_result(const gsc_scaler *scaler, const gsc_optimizer *optimizer, gsc_step_result *result);
 /* Unscales if READY, then clips as gsc_clip_grad_norm. *total_norm (may be NULL): before clipping. After step:
  * GSC_ERR_STATE. */
@@ -212,7 +236,8 @@ GSC_API gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler,
 /* Before an optimizer is freed or moved. Its overflow still counts at update. The optimizer is not read; one that the
  * scaler does not know is fine. */
 GSC_API gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer);
-/* The stream on which work for a device is enqueued. The CPU has none: only NULL. */
+/* The stream of that device on which work is enqueued from now on, after what is enqueued already; NULL: the legacy
+ * default stream. It must outlive its use here. The CPU has none: only NULL. GSC_ERR_DEVICE. */
 GSC_API gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream);
 
 /* Getters. Given a NULL scaler they leave a message and return NaN, 0, false or READY. An optimizer that the scaler
@@ -241,7 +266,8 @@ typedef struct gsc_scaler_state {
     uint64_t reserved[8];
 } gsc_scaler_state;
 
-/* Read it after update: an iteration that is under way is not part of it. It never fails but for NULL. */
+/* Read it after update: an iteration that is under way is not part of it. It never fails but for NULL, and on a device
+ * with its driver: GSC_ERR_DEVICE. */
 GSC_API gsc_status gsc_scaler_state_dict(const gsc_scaler *scaler, gsc_scaler_state *out);
 /* All or nothing; the skip window, which is not saved, begins anew. GSC_ERR_VALUE: a field out of range. GSC_ERR_STATE:
  * an optimizer is not READY, or an empty state is loaded into an enabled scaler. Disabled: checked and ignored. */
