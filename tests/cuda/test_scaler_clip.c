@@ -45,6 +45,7 @@ static void start(rig *r)
     set_grad(&r->optimizer, 1, values);
 }
 
+/* rule 17.8 */
 static void norms_are_the_cpus(void **state)
 {
     (void)state;

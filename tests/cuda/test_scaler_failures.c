@@ -191,6 +191,7 @@ static bool fails_at(uint64_t k, int error)
     return fired;
 }
 
+/* rule 17.7 */
 static void each_call_of_the_driver_may_fail(void **state)
 {
     (void)state;

@@ -19,6 +19,7 @@ static void fill(rig *r, double here, double there, double host)
     fill_grad(&r->optimizer, HOST, host);
 }
 
+/* rule 17.6 */
 static void all_are_unscaled_and_stepped_together(void **state)
 {
     (void)state;
@@ -41,6 +42,7 @@ static void all_are_unscaled_and_stepped_together(void **state)
     rig_stop(&r);
 }
 
+/* rule 17.6 */
 static void an_overflow_anywhere_skips(void **state)
 {
     (void)state;

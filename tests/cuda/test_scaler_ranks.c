@@ -240,6 +240,7 @@ static void scales_that_differ_are_told(void **state)
     stop(&all);
 }
 
+/* rule 17.4 */
 static void a_halt_by_the_ranks_is_told_by_result(void **state)
 {
     (void)state;

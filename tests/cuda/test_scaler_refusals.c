@@ -10,6 +10,7 @@ static void refuse_options(gsc_scaler_options options, const char *one, const ch
     assert_null(scaler);
 }
 
+/* rule 1.3, 17.1 */
 static void options_name_a_device_of_the_module(void **state)
 {
     (void)state;

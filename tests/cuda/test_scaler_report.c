@@ -21,6 +21,7 @@ static void start(rig *r)
     rig_start(r, &options);
 }
 
+/* rule 17.5 */
 static void a_report_names_gradients_and_counts(void **state)
 {
     (void)state;
@@ -79,6 +80,7 @@ typedef struct strided_case {
     size_t memory;
 } strided_case;
 
+/* rule 17.5 */
 static void first_indices_are_row_major(void **state)
 {
     (void)state;
@@ -122,6 +124,7 @@ static void first_indices_are_row_major(void **state)
     }
 }
 
+/* rule 17.4 */
 static void events_lag_and_are_told_once_in_order(void **state)
 {
     (void)state;
@@ -152,6 +155,7 @@ static void events_lag_and_are_told_once_in_order(void **state)
     rig_stop(&r);
 }
 
+/* rule 17.4 */
 static void a_getter_brings_numbers_without_waiting(void **state)
 {
     (void)state;

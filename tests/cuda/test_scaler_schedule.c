@@ -160,7 +160,7 @@ static void a_state_goes_to_another_scaler_and_back(void **state)
     rig_stop(&r);
 }
 
-/* Until it is told, the device skips. */
+/* rule 10.1, 17.4 */
 static void divergence_is_told_when_it_has_arrived(void **state)
 {
     (void)state;
@@ -216,6 +216,10 @@ static void an_update_tells_what_has_arrived_without_waiting(void **state)
     fill_grad(&r.optimizer, 0, 1);
     assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
     assert_fails(GSC_ERR_DIVERGED, gsc_scaler_update(r.scaler), "1 iteration in a row", "\"weight\" (inf)");
+    /* The device has not been told to go on yet, but the caller was told. */
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_int_equal(stats_of(r.scaler).steps, 1);
     rig_stop(&r);
 }
 

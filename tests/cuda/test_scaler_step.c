@@ -22,6 +22,7 @@ static void gradients_are_unscaled_without_waiting(void **state)
     rig_stop(&r);
 }
 
+/* rule 17.3 */
 static void a_plain_step_waits_once(void **state)
 {
     (void)state;
@@ -65,6 +66,7 @@ static void a_plain_step_after_an_overflow_is_not_made(void **state)
     rig_stop(&r);
 }
 
+/* rule 17.2, 17.3 */
 static void a_scale_aware_step_is_pending_until_it_is_asked_for(void **state)
 {
     (void)state;
@@ -119,6 +121,7 @@ static void unscaled_gradients_are_not_divided_again(void **state)
     rig_stop(&r);
 }
 
+/* rule 15.3, 17.2 */
 static void an_iteration_neither_waits_nor_allocates(void **state)
 {
     (void)state;
@@ -288,6 +291,51 @@ static void a_disabled_scaler_passes_through(void **state)
     rig_stop(&r);
 }
 
+static uint64_t uploads_of_iteration(rig *r, device_optimizer *second)
+{
+    standin_run_all();
+    const uint64_t before = standin_kernels_run("gsc__kernel_upload");
+    assert_ok(gsc_scaler_step(r->scaler, &r->optimizer.base, NULL, NULL));
+    assert_ok(gsc_scaler_step(r->scaler, &second->base, NULL, NULL));
+    assert_ok(gsc_scaler_update(r->scaler));
+    standin_run_all();
+    return standin_kernels_run("gsc__kernel_upload") - before;
+}
+
+/* Also where optimizers take turns, and with gradients that take more than the fast checks. */
+static void a_list_is_sent_once(void **state)
+{
+    (void)state;
+    rig r;
+    device_optimizer second;
+    gsc_scaler_options options = device_options();
+    options.allow_fp16_grads = true;
+    rig_start(&r, &options);
+    optimizer_init(&second);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 4, "a");
+    add_grad(&r.optimizer, 0, GSC_FLOAT16, 4, "b");
+    device_grad *strided = add_grad(&second, 0, GSC_FLOAT32, 4, "c");
+    strided->tensor.ndim = 2;
+    strided->shape[0] = strided->shape[1] = 2;
+    strided->strides[0] = 1;
+    strided->strides[1] = 2;
+    strided->tensor.strides = strided->strides;
+    fill_grad(&r.optimizer, 0, 1);
+    fill_grad(&r.optimizer, 1, 1);
+    fill_grad(&second, 0, 1);
+    assert_true(uploads_of_iteration(&r, &second) > 0);
+    assert_int_equal(uploads_of_iteration(&r, &second), 0);
+    assert_int_equal(uploads_of_iteration(&r, &second), 0);
+    r.optimizer.grads[1].absent = true;
+    const uint64_t uploads = uploads_of_iteration(&r, &second);
+    assert_true(uploads > 0);
+    assert_int_equal(uploads_of_iteration(&r, &second), 0);
+    strided->tensor.strides = NULL; /* the same memory in another order */
+    assert_true(uploads_of_iteration(&r, &second) > 0);
+    optimizer_free_grads(&second);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +351,7 @@ int main(void)
         cmocka_unit_test(skip_rearm_and_forget_need_no_device),
         cmocka_unit_test(buffers_lie_on_the_scalers_device),
         cmocka_unit_test(a_disabled_scaler_passes_through),
+        cmocka_unit_test(a_list_is_sent_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
