@@ -111,7 +111,7 @@ static bool is_dense(const gsc__device_tensor *tensor)
 
 static void add_tensor(gsc__cuda_part *part, const gsc__device_tensor *tensor)
 {
-    for (int32_t d = 0; d < tensor->ndim; d++)
+    for (int32_t d = 0; part->host_dims && d < tensor->ndim; d++) /* NULL: no tensor has any */
         part->host_dims[part->dim_count + (size_t)d] = tensor->dims[d];
     part->host_tensors[part->tensor_count++] = (gsc__cuda_tensor){.start = (uint64_t)(uintptr_t)tensor->start,
                                                                   .count = tensor->count,
@@ -126,19 +126,16 @@ static void add_tensor(gsc__cuda_part *part, const gsc__device_tensor *tensor)
     part->item_count += gsc__cuda_items_of(tensor);
 }
 
-/* After count_tensors and reserve_part for all parts. */
-static gsc_status fill_tables(gsc__device_record *record, const gsc__device_tensor *tensors, size_t count)
+/* After count_tensors and reserve_part. */
+static void fill_part(gsc__cuda_part *part, const gsc__device_tensor *tensors, size_t count)
 {
-    for (gsc__cuda_part *part = record->parts; part; part = part->next) {
-        part->tensor_count = part->dim_count = 0;
-        part->item_count = 0;
-    }
-    for (size_t i = 0; i < count; i++) {
-        gsc__cuda_part *part;
-        GSC_TRY(find_part(record, tensors[i].device_id, &part));
-        add_tensor(part, &tensors[i]);
-    }
-    return GSC_OK;
+    part->tensor_count = part->dim_count = 0;
+    part->item_count = 0;
+    if (!part->host_tensors)
+        return; /* there has never been a tensor */
+    for (size_t i = 0; i < count; i++)
+        if (tensors[i].device_id == part->site->context->device_id)
+            add_tensor(part, &tensors[i]);
 }
 
 static gsc_status send_items(const gsc__cuda_part *part)
@@ -213,7 +210,8 @@ gsc_status gsc__cuda_list_tensors(gsc__device_record *record, const gsc__device_
     GSC_TRY(count_tensors(record, tensors, count));
     for (gsc__cuda_part *part = record->parts; part; part = part->next)
         GSC_TRY(reserve_part(record, part));
-    GSC_TRY(fill_tables(record, tensors, count));
+    for (gsc__cuda_part *part = record->parts; part; part = part->next)
+        fill_part(part, tensors, count);
     GSC_TRY(send_tables(record));
     record->is_listed = true;
     return GSC_OK;
