@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device_tensors.c: checked tensors as a module takes them. */
-#include "core/device.h"
+#include "core/on_device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -96,19 +96,6 @@ gsc_status gsc__cuda_site_wait(const gsc__cuda_site *later, const gsc__cuda_site
     return wait_event(later, later->stream, earlier->event);
 }
 
-gsc_status gsc__cuda_refuse_capture(const gsc__cuda_site *site, const char *what)
-{
-    bool is_capturing;
-    GSC_TRY(gsc__cuda_is_capturing(site->stream, &is_capturing));
-    if (!is_capturing)
-        return GSC_OK;
-    return gsc_fail(
-        GSC_ERR_STATE,
-        "CUDA: the stream is being captured into a graph, so the scaler could not %s; run one whole iteration "
-        "before the capture, and read results after it",
-        what);
-}
-
 /* The scaler's beginning, on its device. */
 static gsc_status send_state(gsc__device *device, const gsc__device_options *options)
 {

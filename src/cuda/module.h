@@ -84,13 +84,15 @@ struct gsc__device_record {
     int64_t one; /* their shape */
 };
 
+/* capture.c */
+/* GSC_ERR_STATE where the site's stream is being captured. what: "allocate memory …", "wait …". Inside enter. */
+gsc_status gsc__cuda_refuse_capture(const gsc__cuda_site *site, const char *what);
+
 /* device.c */
 /* The site on that device; made where it is not there yet. */
 gsc_status gsc__cuda_site_get(gsc__device *device, int32_t device_id, gsc__cuda_site **out);
 /* What is enqueued on `later` from now on waits for what was enqueued on `earlier`. In any context. */
 gsc_status gsc__cuda_site_wait(const gsc__cuda_site *later, const gsc__cuda_site *earlier);
-/* GSC_ERR_STATE where the site's stream is being captured. what: "allocate memory …", "wait …". Inside enter. */
-gsc_status gsc__cuda_refuse_capture(const gsc__cuda_site *site, const char *what);
 /* The copies of the scale that views show follow it. */
 gsc_status gsc__cuda_show_scale(gsc__device *device);
 /* Refreshes the site's copy of the scale, for what the site enqueues next. */

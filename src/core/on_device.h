@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.h: a scaler whose numbers lie on a device: what core/device*.c offer one another and the rest of the core.
+/* on_device.h: a scaler whose numbers lie on a device: what core/device*.c offer one another and the rest of the core.
  *
  * The files stand in the order in which they may call each other, as those of internal.h. */
-#ifndef GSC_CORE_DEVICE_H
-#define GSC_CORE_DEVICE_H
+#ifndef GSC_CORE_ON_DEVICE_H
+#define GSC_CORE_ON_DEVICE_H
 
 #include "core/backend.h"
 #include "gradients/list.h"
