@@ -71,7 +71,7 @@ typedef struct gsc__device_use {
     uint64_t host_check; /* the record's check that found them; 0: none */
 } gsc__device_use;
 
-/* device.c: a module's device and records, and bringing numbers from there. */
+/* device_part.c: a module's device and records, and bringing numbers from there. */
 gsc_status gsc__device_check_options(const gsc_scaler_options *options, const char *api);
 /* After the options have been checked and copied. */
 gsc_status gsc__device_create(gsc_scaler *scaler);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c: a module's part of a scaler and of its records, and bringing numbers from there. */
+/* device_part.c: a module's part of a scaler and of its records, and bringing numbers from there. */
 #include <stdlib.h>
 
 #include "base/dtype_text.h"
