@@ -4,9 +4,12 @@
 
 gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, double *norm)
 {
+    double total;
     gsc__env_enter(scaler);
-    GSC_TRY(gsc__ranks_norm(scaler, record, 1.0, p, NULL, norm));
-    double coefficient = gsc__clip_coefficient(max_norm, *norm);
+    GSC_TRY(gsc__ranks_norm(scaler, record, 1.0, p, NULL, &total));
+    if (norm)
+        *norm = total;
+    double coefficient = gsc__clip_coefficient(max_norm, total);
     if (coefficient < 1.0) {
         scaler->progress.activity = GSC_CLIPPING;
         gsc__sweep_multiply(&scaler->list, coefficient);

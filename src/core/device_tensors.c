@@ -69,7 +69,7 @@ static int32_t merge_dims(gsc__device_dim *dims, int32_t n)
     return n > 0 ? last + 1 : 0;
 }
 
-/* dims has room for all of the tensor's. */
+/* dims has room for all of the tensor's; NULL: it needs none. */
 static gsc__device_tensor describe(const gsc__view *view, gsc__device_dim *dims)
 {
     gsc__device_tensor out = {.start = view->start,
@@ -78,7 +78,7 @@ static gsc__device_tensor describe(const gsc__view *view, gsc__device_dim *dims)
                               .device_id = view->tensor->device.device_id,
                               .index = view->index,
                               .kind = view->kind};
-    if (is_row_major(view->tensor))
+    if (!dims || is_row_major(view->tensor))
         return out;
     int32_t n = take_dims(view->tensor, dims);
     out.row_major_start = flip_dims(dims, n);

@@ -350,7 +350,8 @@ gsc_status gsc__require_whole(const gsc__record *record, const char *api);
 gsc_status gsc__unscale(gsc_scaler *scaler, const gsc__user *user, gsc__record *record);
 
 /* clip.c */
-/* Clips what is in scaler->list, with the norm over all ranks. record NULL: the scaler is disabled. */
+/* Clips what is in scaler->list, with the norm over all ranks. record NULL: the scaler is disabled. norm NULL: not
+ * wanted. */
 gsc_status gsc__clip_list(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, double *norm);
 /* Collects an optimizer's gradients, unscaled or a disabled scaler's; p: of the norm in which the other ranks will
  * wait.
