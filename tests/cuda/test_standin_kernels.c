@@ -2,6 +2,7 @@
 /* The stand-in's kernels: threads, barriers, shuffles, limits. */
 #define _POSIX_C_SOURCE 200809L
 #include <fenv.h>
+#include <signal.h>
 #include <time.h>
 
 #include "standin/rig.h"
@@ -194,6 +195,20 @@ static void test_rounding(void **state)
     assert_exact(float_at(to, 0), 1);
 }
 
+static void run_misaligned(void *unused)
+{
+    (void)unused;
+    if (launch_on(0, "misaligned", 1, 1, NULL, arguments()) == CUDA_SUCCESS)
+        (void)cuCtxSynchronize();
+}
+
+/* As a GPU refuses it. */
+static void test_alignment(void **state)
+{
+    (void)state;
+    assert_int_equal(standin_dies(run_misaligned, NULL), SIGILL);
+}
+
 static void test_arguments_are_copied(void **state)
 {
     (void)state;
@@ -290,6 +305,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_atomics, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_barriers_that_some_never_reach, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_rounding, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_alignment, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_arguments_are_copied, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_limits, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_modules, open_all, close_all),

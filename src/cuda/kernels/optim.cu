@@ -147,7 +147,8 @@ GSC_DEVICE_INLINE void gsc__optim_run(const Factors &factors, uint32_t count, Re
     }
     GSC_DEVICE_NO_UNROLL
     for (uint32_t i = done + gsc__lane(); i < count; i += GSC_WARP)
-        gsc__optim_element<STATES>(factors, &param[i], gsc__optim_widen(grad[i]), &state0[i], &state1[i]);
+        gsc__optim_element<STATES>(factors, &param[i], gsc__optim_widen(grad[i]), STATES > 0 ? state0 + i : state0,
+                                   STATES > 1 ? state1 + i : state1);
 }
 
 /* ---- Items ---- */

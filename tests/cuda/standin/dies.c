@@ -22,6 +22,7 @@ static void prepare_child(void)
         dup2(nowhere, STDERR_FILENO);
     signal(SIGSEGV, SIG_DFL);
     signal(SIGBUS, SIG_DFL);
+    signal(SIGILL, SIG_DFL);
     signal(SIGABRT, SIG_DFL);
 }
 

@@ -40,7 +40,8 @@ static int empty_file = -1;
 static allocation **live; /* by address */
 static size_t live_count, live_capacity, used[MAX_DEVICES + 1], limit = (size_t)4 << 30;
 static unsigned open_devices;
-static struct sigaction previous_segv, previous_bus;
+static const int faults[] = {SIGSEGV, SIGBUS, SIGILL};
+static struct sigaction previous[3];
 static const char *working_on;
 static int working_device;
 
@@ -256,20 +257,25 @@ static void describe(const char *address, char *text, size_t size)
     snprintf(text, size, "no memory of the stand-in");
 }
 
-/* Says what touched what, then dies: a test's own handler would go on with the stand-in locked. */
+/* Says what went wrong, then dies: a test's own handler would go on with the stand-in locked. */
 static void on_fault(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
-    char what[96], text[320];
-    describe(info->si_addr, what, sizeof what);
-    int length = snprintf(text, sizeof text, "stand-in (seed %llu): %s on device %d touches %p (%s)\n",
-                          (unsigned long long)random_seed_now(), working_on == NULL ? "the stand-in" : working_on,
-                          working_device, info->si_addr, what);
+    char what[96] = "is stopped by a check of undefined behaviour, such as a misaligned address", text[320];
+    int last = SIGILL;
+    if (signal_number != SIGILL) {
+        char memory[64];
+        describe(info->si_addr, memory, sizeof memory);
+        snprintf(what, sizeof what, "touches %p (%s)", info->si_addr, memory);
+        last = SIGSEGV; /* which a device's fault is, whether or not an empty file lies there */
+    }
+    int length =
+        snprintf(text, sizeof text, "stand-in (seed %llu): %s on device %d %s\n", (unsigned long long)random_seed_now(),
+                 working_on == NULL ? "the stand-in" : working_on, working_device, what);
     if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
         _exit(1);
-    (void)signal_number;
-    signal(SIGSEGV, SIG_DFL);
-    raise(SIGSEGV); /* which a device's fault is, whether or not an empty file lies there */
+    signal(last, SIG_DFL);
+    raise(last);
 }
 
 static void protect(size_t arena, int protection)
@@ -288,17 +294,15 @@ void memory_open(unsigned devices)
         return;
     if (open_devices == 0) {
         struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-        sigaction(SIGSEGV, &action, &previous_segv);
-        sigaction(SIGBUS, &action, &previous_bus);
+        for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+            sigaction(faults[i], &action, &previous[i]);
     }
     for (size_t arena = 0; arena < MAX_DEVICES; arena++)
         if (((open_devices ^ devices) >> arena & 1) != 0)
             protect(arena, (devices >> arena & 1) != 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
     open_devices = devices;
-    if (devices == 0) {
-        sigaction(SIGSEGV, &previous_segv, NULL);
-        sigaction(SIGBUS, &previous_bus, NULL);
-    }
+    for (size_t i = 0; devices == 0 && i < sizeof faults / sizeof *faults; i++)
+        sigaction(faults[i], &previous[i], NULL);
 }
 
 void memory_working_on(const char *what, int device)

@@ -114,6 +114,12 @@ TEST_KERNEL(half_up)
     args.to[0] = one + little;
 }
 
+/* A member: clang checks no copies of whole structs, as gcc does. */
+TEST_KERNEL(misaligned)
+{
+    args.to[0] = gsc__bits_float(((const gsc__vector *)(const void *)(args.from + 1))->words[0]);
+}
+
 /* A warp for every 4096 elements. */
 TEST_KERNEL(largest)
 {

@@ -34,6 +34,7 @@ typedef struct test_args {
     X(lane_leaves_sync)  /* lane 5 returns before a barrier of the warp */                                             \
     X(warp_misses)       /* half of the lanes wait for the others at a barrier of the block */                         \
     X(half_up)           /* to[0] = 1 + 2^-24, rounded as the environment has it */                                    \
+    X(misaligned)        /* a vector at from + 1 */                                                                    \
     X(largest)           /* to[warp] = the largest magnitude of 4096 elements: as fast as a check can be */
 
 #endif
