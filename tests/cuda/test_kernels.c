@@ -325,6 +325,48 @@ static void a_check_without_a_verdict(void **state)
     twins_free(&both);
 }
 
+/* The memory of an optimizer that was forgotten serves the next one, without waiting and without what it held. */
+static void memory_of_a_forgotten_optimizer(void **state)
+{
+    (void)state;
+    gsc_scaler *gpu = device_scaler(4);
+    for (int i = 0; i < 3; i++) {
+        gsc_overflow found[2];
+        twins both;
+        twins_init(&both);
+        for (int k = 0; k < 2; k++)
+            *(float *)(void *)twins_add(&both, GSC_FLOAT32, 0, 1, (int64_t[]){1}, NULL, 0) = k == 0 ? INFINITY : 1;
+        twins_upload(&both);
+        standin_reset_counts();
+        if (i == 2) { /* the overflow is that of the memory's last owner, but not in a row with it */
+            standin_upload(both.list[0].device, &(float){1}, sizeof(float));
+            assert_ok(gsc_scaler_unscale(gpu, &both.optimizer));
+            assert_ok(gsc_scaler_update(gpu));
+            standin_run_all();
+            standin_upload(both.list[0].device, &(float){INFINITY}, sizeof(float));
+        }
+        assert_ok(gsc_scaler_unscale(gpu, &both.optimizer));
+        assert_int_equal(standin_synchronisations(), 0);
+        if (i > 0)
+            assert_int_equal(standin_allocations(), 0);
+        if (i == 1) { /* with a verdict that nobody has asked for */
+            assert_ok(gsc_scaler_forget(gpu, &both.optimizer));
+            assert_int_equal(standin_synchronisations(), 0);
+        } else {
+            assert_int_equal(gsc_scaler_overflows(gpu, &both.optimizer, found, 2), 1);
+            assert_int_equal(found[0].repeats, 1);
+            assert_ok(gsc_scaler_forget(gpu, &both.optimizer));
+        }
+        assert_ok(gsc_scaler_update(gpu));
+        standin_run_all();
+        twins_free(&both);
+    }
+    gsc_scaler_state now;
+    assert_ok(gsc_scaler_state_dict(gpu, &now));
+    assert_exact(now.scale, 0.5); /* what was forgotten counts */
+    gsc_scaler_destroy(gpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +378,7 @@ int main(void)
         cmocka_unit_test_teardown(many_small_tensors, assert_clean),
         cmocka_unit_test_teardown(repeats, assert_clean),
         cmocka_unit_test_teardown(a_check_without_a_verdict, assert_clean),
+        cmocka_unit_test_teardown(memory_of_a_forgotten_optimizer, assert_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
