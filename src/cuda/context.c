@@ -12,7 +12,7 @@
 enum {
     MOST_DEVICES = 64,
     LEAST_CAPABILITY = 75,  /* 7.5: Turing */
-    BLOCKS_A_PROCESSOR = 16 /* twice as many as fit at a time, so that the last ones differ little */
+    BLOCKS_A_PROCESSOR = 16 /* a few times as many as fit at a time, so that all end at about the same time */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -3,7 +3,23 @@
  * scaler's. */
 #include "cuda/module.h"
 
-enum { WARPS = GSC_CUDA_MAX_THREADS / 32 };
+/* Blocks and threads of a launch over items. */
+typedef struct shape {
+    size_t blocks;
+    unsigned threads;
+} shape;
+
+/* Few items are spread over all multiprocessors, a warp each, before these get more of them. */
+static shape shape_for(const gsc__cuda_part *part, const gsc__cuda_run *run)
+{
+    const gsc__cuda_context *context = part->site->context;
+    const size_t items = part->table.item_count, processors = (size_t)context->multiprocessors;
+    const size_t per_warp = run->kernel == GSC_CUDA_KERNEL_sum ? 2 : 1;
+    size_t warps = GSC_CUDA_MAX_THREADS / 32;
+    while (warps > 1 && items < warps * per_warp * processors)
+        warps /= 2;
+    return (shape){.blocks = gsc__cuda_blocks(context, items, warps * per_warp), .threads = (unsigned)warps * 32};
+}
 
 /* Adds up the items' partials level by level. */
 static gsc_status add_partials(const gsc__cuda_part *part, gsc__cuda_pass *pass)
@@ -26,46 +42,46 @@ static gsc_status add_partials(const gsc__cuda_part *part, gsc__cuda_pass *pass)
     }
 }
 
-static gsc_status launch_scan(const gsc__cuda_part *part, const gsc__cuda_run *run, size_t blocks)
+static gsc_status launch_scan(const gsc__cuda_part *part, const gsc__cuda_run *run, shape launched)
 {
     const gsc__cuda_scan_args args = {.table = part->table,
                                       .pass = &part->passes[run->pass],
                                       .counts =
                                           run->counts ? (gsc__cuda_count *)(uintptr_t)part->counts.address : NULL};
-    return gsc__cuda_launch(part->site->context, run->kernel, blocks, GSC_CUDA_MAX_THREADS, part->site->stream, &args,
-                            run->what);
+    return gsc__cuda_launch(part->site->context, run->kernel, launched.blocks, launched.threads, part->site->stream,
+                            &args, run->what);
 }
 
-static gsc_status launch_sum(const gsc__cuda_part *part, const gsc__cuda_run *run, size_t blocks)
+static gsc_status launch_sum(const gsc__cuda_part *part, const gsc__cuda_run *run, shape launched)
 {
     const gsc__cuda_sum_args args = {.table = part->table,
                                      .pass = &part->passes[run->pass],
                                      .counts = run->counts ? (gsc__cuda_count *)(uintptr_t)part->counts.address : NULL,
                                      .partials = (gsc__cuda_partial *)(uintptr_t)part->partials.address,
                                      .p = run->p == 1.0 ? 1 : 2};
-    return gsc__cuda_launch(part->site->context, run->kernel, blocks, GSC_CUDA_MAX_THREADS, part->site->stream, &args,
-                            run->what);
+    return gsc__cuda_launch(part->site->context, run->kernel, launched.blocks, launched.threads, part->site->stream,
+                            &args, run->what);
 }
 
-static gsc_status launch_power(const gsc__cuda_part *part, const gsc__cuda_run *run, size_t blocks)
+static gsc_status launch_power(const gsc__cuda_part *part, const gsc__cuda_run *run, shape launched)
 {
     const gsc__cuda_power_args args = {.table = part->table,
                                        .pass = &part->passes[run->pass],
                                        .partials = (gsc__cuda_partial *)(uintptr_t)part->partials.address,
                                        .p = run->p};
-    return gsc__cuda_launch(part->site->context, run->kernel, blocks, GSC_CUDA_MAX_THREADS, part->site->stream, &args,
-                            run->what);
+    return gsc__cuda_launch(part->site->context, run->kernel, launched.blocks, launched.threads, part->site->stream,
+                            &args, run->what);
 }
 
 /* Inside enter. */
 static gsc_status launch_part(const gsc__cuda_part *part, const gsc__cuda_run *run)
 {
-    size_t blocks = gsc__cuda_blocks(part->site->context, part->table.item_count, WARPS);
-    if (blocks == 0)
+    if (part->table.item_count == 0)
         return GSC_OK;
+    const shape launched = shape_for(part, run);
     if (run->kernel == GSC_CUDA_KERNEL_scan)
-        return launch_scan(part, run, blocks);
-    GSC_TRY(run->kernel == GSC_CUDA_KERNEL_sum ? launch_sum(part, run, blocks) : launch_power(part, run, blocks));
+        return launch_scan(part, run, launched);
+    GSC_TRY(run->kernel == GSC_CUDA_KERNEL_sum ? launch_sum(part, run, launched) : launch_power(part, run, launched));
     return add_partials(part, &part->passes[run->pass]);
 }
 
