@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the checks of this folder share. CTest sets SOURCE and BUILD (folders), WORK (a folder to fill), CC,
-# DLPACK_INCLUDE_DIR, GSC_TRAIN and GSC_CUDA (ON or OFF), and GSC_CUDA_COMPILER.
+# DLPACK_INCLUDE_DIR, GSC_TRAIN and GSC_CUDA (ON or OFF), GSC_CUDA_COMPILER, and GSC_MPIS and GSC_MPI_WRAPPERS, the names and the
+# wrapper compilers of the MPIs that there is a library for.
 set -eu
 export LC_ALL=C
 
@@ -22,6 +23,7 @@ skip() {
 
 with_train() { [ "$GSC_TRAIN" = ON ]; }
 with_cuda() { [ "$GSC_CUDA" = ON ]; }
+with_mpi() { [ -n "$GSC_MPIS" ]; }
 
 # configure_and_install NAME OPTION...: builds the tree once more into $WORK/NAME, installs into $WORK/NAME/prefix.
 configure_and_install() {
@@ -52,11 +54,15 @@ compile_with() {
 # use_cmake_package PREFIX: builds and runs project/ against what is installed there.
 use_cmake_package() {
     cmake -S "$here/project" -B "$WORK/project" -DCMAKE_PREFIX_PATH="$1" -DCMAKE_C_COMPILER="$CC" \
-        -DUSE_TRAIN="$GSC_TRAIN" -DUSE_CUDA="$GSC_CUDA" >"$WORK/project.log" 2>&1 &&
+        -DUSE_TRAIN="$GSC_TRAIN" -DUSE_CUDA="$GSC_CUDA" \
+        -DUSE_MPIS="$GSC_MPIS" >"$WORK/project.log" 2>&1 &&
         cmake --build "$WORK/project" >>"$WORK/project.log" 2>&1 ||
         { cat "$WORK/project.log" >&2; fail "find_package(gradscaler) in $1 does not work"; }
     "$WORK/project/use_core" || fail "use_core fails, built by CMake"
     ! with_train || "$WORK/project/use_train" || fail "use_train fails, built by CMake"
+    for mpi in $GSC_MPIS; do
+        "$WORK/project/use_mpi_$mpi" || fail "use_mpi_$mpi fails, built by CMake"
+    done
     ! with_cuda || "$WORK/project/use_cuda" || fail "use_cuda fails, built by CMake"
 }
 

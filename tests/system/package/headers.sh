@@ -9,8 +9,9 @@ compile() { # COMPILER FILE OPTION...
     file=$2
     shift 2
     command -v "$compiler" >/dev/null || return 0
+    # shellcheck disable=SC2086 # a list of arguments
     "$compiler" -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "$@" \
-        -I"$SOURCE/include" -isystem "$DLPACK_INCLUDE_DIR" "$file" || fail "$header: $compiler refuses it"
+        -I"$SOURCE/include" -idirafter "$DLPACK_INCLUDE_DIR" $mpi_flags "$file" || fail "$header: $compiler refuses it"
     echo "$header: $compiler $1"
 }
 
@@ -21,13 +22,24 @@ compile_everywhere() { # FILE.c FILE.cpp
     compile clang++ "$2" -std=c++17
 }
 
-for path in "$SOURCE"/include/gradscaler/*.h; do
-    header=gradscaler/$(basename "$path")
+# MPI's own header is in folders of its own, which are given as -isystem so that its warnings do not count.
+mpi_flags=
+compile_header() { # PATH
+    header=gradscaler/$(basename "$1")
     for suffix in c cpp; do
         printf '#include "%s"\n#include "%s"\nextern int user;\n' "$header" "$header" >"$WORK/user.$suffix"
     done
     compile_everywhere "$WORK/user.c" "$WORK/user.cpp"
+}
+
+for path in "$SOURCE"/include/gradscaler/*.h; do
+    [ "$(basename "$path")" = mpi.h ] || compile_header "$path"
 done >"$WORK/compiled"
+for wrapper in $GSC_MPI_WRAPPERS; do
+    mpi_flags=$("$wrapper" -show | tr ' ' '\n' | sed -n 's/^-I/-isystem /p')
+    compile_header "$SOURCE/include/gradscaler/mpi.h"
+done >>"$WORK/compiled"
+mpi_flags=
 
 header=static_dtypes.c
 cp "$here/static_dtypes.c" "$WORK/static_dtypes.cpp"

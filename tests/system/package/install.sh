@@ -20,4 +20,10 @@ fi
 if with_cuda; then
     compile_with "--cflags --libs gradscaler-cuda" "$here/use_cuda.c" -Wl,-rpath,"$lib"
 fi
+for mpi in $GSC_MPIS; do
+    compile_with "--cflags --libs gradscaler-mpi-$mpi" "$here/use_mpi.c" -Wl,-rpath,"$lib"
+done
+if with_mpi; then
+    compile_with "--cflags --libs gradscaler-mpi" "$here/use_mpi.c" -Wl,-rpath,"$lib"
+fi
 use_cmake_package "$prefix"

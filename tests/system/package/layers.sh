@@ -12,6 +12,7 @@ src/gradients         src/base src/kernels
 src/core              src/base src/kernels src/gradients
 src/cuda              src/base src/core
 src/cuda/kernels      src/base src/core src/cuda
+src/mpi               src/base
 src/train/tensor      src/base
 src/train/dnnl        src/base src/train/tensor
 src/train/io          src/base src/train/tensor
@@ -48,6 +49,8 @@ done
 check src/cuda "(base|cuda)/[a-z0-9_/]+\.h|core/(backend|schedule)\.h|gradscaler/($core_headers|cuda)\.h" \
     "($c_library|dlfcn)\.h|dlpack/dlpack\.h"
 
+check src/mpi "(base|mpi)/[a-z0-9_]+\.h|gradscaler/($core_headers|mpi)\.h" "($c_library|mpi)\.h|dlpack/dlpack\.h"
+
 with_train || exit 0
 check src/train "(base|train)/[a-z0-9_/]+\.h|gradscaler/[a-z_]+\.h" \
     "($c_library|dlfcn|fcntl|dirent|locale|sys/[a-z]+|zlib|jansson|oneapi/dnnl/dnnl[a-z_]*)\.h|dlpack/dlpack\.h"
@@ -63,7 +66,7 @@ done
 upwards=$(echo "$rooms" | awk '
     function room(file) { sub("/[^/]*$", "", file); return file }
     function part(name) {
-        return name ~ /^src\/train/ ? "train" : name ~ /^src\/cuda/ ? "cuda" : name ~ /^src/ ? "core" : name
+        return name ~ /^src\/train/ ? "train" : name ~ /^src\/cuda/ ? "cuda" : name ~ /^src\/mpi/ ? "mpi" : name ~ /^src/ ? "core" : name
     }
     NR == FNR { known[$1]; for (i = 2; i <= NF; i++) may[$1, $i]; next }
     { from = room($1); to = room($2) }

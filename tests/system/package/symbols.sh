@@ -17,7 +17,7 @@ $difference"
 
 cd "$SOURCE/include/gradscaler"
 core="status.h runtime.h dtype.h optimizer.h scaler.h gradients.h"
-train=$(ls ./*.h | grep -v -E '/(status|runtime|dtype|optimizer|scaler|gradients|gradscaler|train|version|cuda)\.h$')
+train=$(ls ./*.h | grep -v -E '/(status|runtime|dtype|optimizer|scaler|gradients|gradscaler|train|version|cuda|mpi)\.h$')
 
 library=$BUILD/src/libgradscaler.so
 check_prefix "$library"
@@ -35,6 +35,15 @@ if with_cuda; then
     check_needed "$library" 'libgradscaler\.so|libgcc_s|libdl'
     [ "$(soname "$library")" = libgradscaler-cuda.so.0 ] || fail "SONAME of $library: $(soname "$library")"
 fi
+
+for mpi in $GSC_MPIS; do
+    library=$BUILD/src/mpi/libgradscaler-mpi-$mpi.so
+    check_prefix "$library"
+    check_exports "$library" mpi.h
+    grep -vq '^gsc_mpi_' "$WORK/exported" && fail "$library exports other names than gsc_mpi_*"
+    check_needed "$library" 'libgradscaler\.so|libgcc_s|libmpi|libopen-'
+    [ "$(soname "$library")" = "libgradscaler-mpi-$mpi.so.0" ] || fail "SONAME of $library: $(soname "$library")"
+done
 
 with_train || exit 0
 library=$BUILD/src/libgradscaler-train.so

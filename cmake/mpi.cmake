@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# The MPIs of this machine: gsc_mpi_find(). CMake's FindMPI finds one; here each that is there gets a library of its own.
+
+# Sets, for NAME (openmpi or mpich) with the wrapper compiler GSC_MPI_<NAME>_CC, if it is of that MPI:
+# gsc_<NAME>_includes, _folders, _libraries (lists), _launcher; and appends NAME to gsc_mpis.
+function(gsc_mpi_try name)
+  string(TOUPPER ${name} upper)
+  find_program(GSC_MPI_${upper}_CC NAMES mpicc.${name} mpicc DOC "The wrapper compiler of ${name}")
+  set(wrapper ${GSC_MPI_${upper}_CC})
+  if(NOT wrapper)
+    set(gsc_mpi_reasons "${gsc_mpi_reasons} ${name}: no mpicc.${name} or mpicc in PATH." PARENT_SCOPE)
+    return()
+  endif()
+  # Which MPI it is, its headers say; what it adds to a command, it shows.
+  set(probe ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/gsc_mpi_probe.c)
+  file(WRITE ${probe} "#include <mpi.h>\n#ifdef OPEN_MPI\nfound openmpi\n#elif defined MPICH_VERSION\nfound mpich\n#endif\n")
+  execute_process(COMMAND ${wrapper} -E ${probe} OUTPUT_VARIABLE text ERROR_VARIABLE errors RESULT_VARIABLE result)
+  execute_process(COMMAND ${wrapper} -show OUTPUT_VARIABLE command ERROR_QUIET RESULT_VARIABLE shown)
+  if(NOT result EQUAL 0 OR NOT shown EQUAL 0 OR NOT text MATCHES "found ${name}")
+    set(gsc_mpi_reasons "${gsc_mpi_reasons} ${name}: ${wrapper} is not its compiler." PARENT_SCOPE)
+    return()
+  endif()
+  separate_arguments(words UNIX_COMMAND "${command}")
+  foreach(word IN LISTS words)
+    if(word MATCHES "^-I(.+)")
+      list(APPEND includes ${CMAKE_MATCH_1})
+    elseif(word MATCHES "^-L(.+)")
+      list(APPEND folders ${CMAKE_MATCH_1})
+    elseif(word MATCHES "^-l(.+)")
+      list(APPEND libraries ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  get_filename_component(folder ${wrapper} DIRECTORY)
+  find_program(GSC_MPI_${upper}_RUN NAMES mpirun.${name} mpirun HINTS ${folder} DOC "The launcher of ${name}")
+  foreach(variable includes folders libraries)
+    set(gsc_${name}_${variable} "${${variable}}" PARENT_SCOPE)
+  endforeach()
+  set(gsc_mpis ${gsc_mpis} ${name} PARENT_SCOPE)
+  message(STATUS "MPI: ${name} (${wrapper})")
+endfunction()
+
+# Sets gsc_mpis: the MPIs that are there, of which the first is the one that the component `mpi` and gradscaler-mpi.pc mean.
+macro(gsc_mpi_find)
+  set(gsc_mpis "")
+  set(gsc_mpi_reasons "")
+  gsc_mpi_try(openmpi)
+  gsc_mpi_try(mpich)
+  if(NOT gsc_mpis)
+    message(FATAL_ERROR "GSC_MPI needs OpenMPI or MPICH (Debian: libopenmpi-dev, libmpich-dev).${gsc_mpi_reasons} Install "
+                        "one, pass -DGSC_MPI_OPENMPI_CC=PATH or -DGSC_MPI_MPICH_CC=PATH, or leave it out: -DGSC_MPI=OFF.")
+  endif()
+endmacro()
