@@ -10,7 +10,7 @@
  *     cuEventQuery) runs one operation after it has looked, so that polling ends.
  *   - Device memory is inaccessible except while the stand-in runs work of that device. The host, and kernels of other
  *     devices, die of SIGSEGV. So do accesses to freed memory and beyond an allocation's pages; the bytes around an
- *     allocation are compared after each operation. New memory and __shared__ memory hold rubbish.
+ *     allocation are compared after each kernel. New memory and __shared__ memory hold rubbish.
  *   - Kernels run as fibers, a block after the other, blocks and threads in an order drawn from the seed. Barriers and
  *     shuffles wait for all their threads.
  *   - What a real device would do silently wrong is an error: standin_last_error says what, and the context fails with
