@@ -148,23 +148,29 @@ check_valgrind() {
 check_mutations() { tests/system/mutation/run 10; }
 check_mutations_all() { tests/system/mutation/run; }
 
-# Each compiler of kernels that can be had; nvcc comes from the Python package index where it is not installed.
+# With each compiler of kernels that can be had; the first one's build is tested. nvcc comes from the Python package index
+# where it is not installed.
 check_cuda() {
-    local nvcc
+    local nvcc compilers=() compiler folder tests=ON
     if nvcc=$(scripts/nvcc); then
-        scripts/configure build/cuda -DGSC_CUDA=ON -DGSC_CUDA_COMPILER="$nvcc" -DGSC_TRAIN=OFF -DGSC_BUILD_TESTS=ON -DGSC_WERROR=1
-        cmake --build build/cuda -j "$jobs" --target gradscaler-cuda-all
-        (cd build/cuda && ctest --output-on-failure -j "$jobs" -R '^(package_(symbols|layers|install|static|cuda_.*)|example_cuda_.*)$')
+        compilers+=("$nvcc")
     else
         echo "skipped: cuda: nvcc can neither be found nor fetched, so nothing is compiled for the architectures"
     fi
     if clang -x cuda --cuda-device-only -nocudainc -nocudalib -S -o /dev/null /dev/null; then
-        scripts/configure build/cuda-clang -DGSC_CUDA=ON -DGSC_CUDA_COMPILER=clang -DGSC_TRAIN=OFF -DGSC_BUILD_TESTS=OFF \
-            -DGSC_WERROR=1
-        cmake --build build/cuda-clang -j "$jobs" --target gradscaler-cuda-all
+        compilers+=(clang)
     else
         echo "skipped: cuda: there is no clang that compiles kernels"
     fi
+    for compiler in "${compilers[@]}"; do
+        folder=build/cuda-$(basename "$compiler")
+        scripts/configure "$folder" -DGSC_CUDA=ON -DGSC_CUDA_COMPILER="$compiler" -DGSC_TRAIN=OFF -DGSC_BUILD_TESTS=$tests \
+            -DGSC_WERROR=1
+        cmake --build "$folder" -j "$jobs" --target gradscaler-cuda-all
+        [ $tests = OFF ] || (cd "$folder" && ctest --output-on-failure -j "$jobs" \
+            -R '^(package_(symbols|layers|install|static|cuda_.*)|example_cuda_.*)$')
+        tests=OFF
+    done
 }
 
 check_python_quick() { make test-python ARGS=quick; }
