@@ -31,7 +31,7 @@ static gsc_status make_parts(gsc_scaler *scaler, gsc__device_part *part)
     const gsc__device_options device_options = {.device = options->device,
                                                 .enabled = options->enabled,
                                                 .schedule = scaler->schedule,
-                                                .rules = gsc__rules_of(options),
+                                                .rules = scaler->rules,
                                                 .skip_window = options->skip_window,
                                                 .most_overflows = scaler->window_most,
                                                 .max_consecutive_skips = options->max_consecutive_skips,

@@ -115,7 +115,8 @@ typedef struct gsc__progress {
 } gsc__progress;
 
 struct gsc_scaler {
-    gsc_scaler_options options; /* limits and init_scale are rounded to float32; setters write here; .comm is &comm */
+    gsc_scaler_options options; /* limits and init_scale are rounded to float32; .comm is &comm */
+    gsc__schedule_rules rules;  /* those of the options: gsc__set_options keeps both */
     gsc_comm comm;
     gsc__schedule schedule; /* .scale: 1 while disabled; gsc_scaler_scale_view points there */
     gsc_scaler_stats stats; /* but for consecutive_skips, which is in the schedule */
@@ -157,6 +158,12 @@ static inline gsc__schedule_rules gsc__rules_of(const gsc_scaler_options *option
                                  .max_scale = (float)options->max_scale,
                                  .hysteresis = options->hysteresis,
                                  .hysteresis_until_growth = options->hysteresis_until_growth};
+}
+
+static inline void gsc__set_options(gsc_scaler *scaler, const gsc_scaler_options *options)
+{
+    scaler->options = *options;
+    scaler->rules = gsc__rules_of(options);
 }
 
 /* With allreduce_sum, each rank holds a shard of the gradients. Without it, all hold the same gradients, and each rank

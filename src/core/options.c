@@ -143,7 +143,7 @@ static gsc_status set_rules(gsc_scaler *scaler, const gsc_scaler_options *option
 {
     if (scaler->device)
         GSC_TRY(gsc__device_set_rules(scaler, options, api));
-    scaler->options = *options;
+    gsc__set_options(scaler, options);
     return GSC_OK;
 }
 

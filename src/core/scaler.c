@@ -13,7 +13,7 @@ static gsc_status create(const gsc_scaler_options *options, gsc_scaler **out)
     gsc_scaler *scaler = calloc(1, sizeof *scaler);
     if (!scaler)
         return gsc_fail(GSC_ERR_MEMORY, "gsc_scaler_create: no memory for a scaler");
-    scaler->options = checked;
+    gsc__set_options(scaler, &checked);
     scaler->options.strict |= gsc__strict_environment();
     if (checked.comm) {
         scaler->comm = *checked.comm;

@@ -103,7 +103,7 @@ static gsc_status apply_state(gsc_scaler *scaler, const gsc_scaler_state *state)
                                     .consecutive_skips = state->consecutive_skips};
     if (scaler->device)
         GSC_TRY(gsc__device_load(scaler, &options, &schedule, load_api));
-    scaler->options = options;
+    gsc__set_options(scaler, &options);
     scaler->schedule = schedule;
     gsc__skip_window_empty(&scaler->window);
     gsc__records_reset(scaler);

@@ -6,21 +6,18 @@
 
 #include "core/entry.h"
 
-/* The observer is called later, when the scaler is in its new state. */
-static gsc__schedule_change change_scale(gsc_scaler *scaler, bool overflow)
+/* An update that may change the scale, which nearly none does; so noinline. The observer is called later, when the
+ * scaler is in its new state. */
+__attribute__((noinline)) static gsc__schedule_change change_scale(gsc_scaler *scaler, bool overflow)
 {
-    const gsc__schedule_rules rules = gsc__rules_of(&scaler->options);
     gsc__schedule_change change = {0};
-    if (overflow || gsc__schedule_growth_is_due(&scaler->schedule, &rules))
-        gsc__env_enter(scaler);
+    gsc__env_enter(scaler);
     if (overflow)
-        gsc__schedule_after_overflow(&scaler->schedule, &rules, &change);
+        gsc__schedule_after_overflow(&scaler->schedule, &scaler->rules, &change);
     else
-        gsc__schedule_after_clean(&scaler->schedule, &rules, &change);
+        gsc__schedule_after_clean(&scaler->schedule, &scaler->rules, &change);
     scaler->stats.backoffs += change.backed_off;
     scaler->stats.growths += change.grew;
-    if (scaler->window_words)
-        gsc__skip_window_add(&scaler->window, scaler->window_words, scaler->options.skip_window, overflow);
     return change;
 }
 
@@ -66,8 +63,14 @@ static gsc_status update(gsc_scaler *scaler)
     bool counts = !scaler->pending.comm_failed;
     bool overflow = counts && scaler->pending.overflow;
     gsc__schedule_change change = {0};
-    if (overflow || (counts && scaler->pending.checked))
-        change = change_scale(scaler, overflow);
+    if (overflow || (counts && scaler->pending.checked)) {
+        if (overflow || gsc__schedule_growth_is_due(&scaler->schedule, &scaler->rules))
+            change = change_scale(scaler, overflow);
+        else
+            gsc__schedule_after_clean(&scaler->schedule, &scaler->rules, &change);
+        if (scaler->window_words)
+            gsc__skip_window_add(&scaler->window, scaler->window_words, scaler->options.skip_window, overflow);
+    }
     if (overflow) {
         memcpy(scaler->last_overflow_text, scaler->overflow_text, sizeof scaler->last_overflow_text);
         scaler->last_repeats = scaler->pending.repeats;
@@ -79,8 +82,8 @@ static gsc_status update(gsc_scaler *scaler)
     return check_divergence(scaler, overflow);
 }
 
-/* Events and a halt of earlier updates may have arrived by now. */
-static gsc_status update_on_device(gsc_scaler *scaler, const char *api)
+/* Events and a halt of earlier updates may have arrived by now. noinline: the CPU's updates need no scope. */
+__attribute__((noinline)) static gsc_status update_on_device(gsc_scaler *scaler, const char *api)
 {
     const gsc__device_part *part = scaler->device;
     GSC_TRY(check_recorded(scaler));
