@@ -242,11 +242,20 @@ static inline gsc_scaler_stats stats_of(const gsc_scaler *scaler)
     return stats;
 }
 
+/* On a GPU (tests/cuda/gpu) nothing is counted. */
+static inline bool calls_are_counted(void) { return standin_seed_now() != 0; }
+static inline uint64_t waits_so_far(void) { return calls_are_counted() ? standin_synchronisations() : 0; }
+
+/* For tests of what is late: a GPU may be quick. */
+static inline void needs_late_work(void) { (void)standin_pending(); }
+
+/* The call succeeds, and waits for the device so often. */
 #define assert_waits(expected, call)                                                                                   \
     do {                                                                                                               \
-        uint64_t before_ = standin_synchronisations();                                                                 \
+        uint64_t before_ = waits_so_far();                                                                             \
         assert_ok(call);                                                                                               \
-        assert_int_equal(standin_synchronisations() - before_, (expected));                                            \
+        if (calls_are_counted())                                                                                       \
+            assert_int_equal(waits_so_far() - before_, (expected));                                                    \
     } while (0)
 
 #endif

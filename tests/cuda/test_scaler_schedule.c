@@ -164,6 +164,7 @@ static void a_state_goes_to_another_scaler_and_back(void **state)
 static void divergence_is_told_when_it_has_arrived(void **state)
 {
     (void)state;
+    needs_late_work();
     rig r;
     gsc_step_result result;
     gsc_scaler_options options = device_options();
@@ -188,6 +189,7 @@ static void divergence_is_told_when_it_has_arrived(void **state)
 static void divergence_names_the_gradients_at_a_plain_step(void **state)
 {
     (void)state;
+    needs_late_work();
     rig r;
     gsc_scaler_options options = device_options();
     options.skip_window = 2;
@@ -207,6 +209,7 @@ static void divergence_names_the_gradients_at_a_plain_step(void **state)
 static void an_update_tells_what_has_arrived_without_waiting(void **state)
 {
     (void)state;
+    needs_late_work();
     rig r;
     gsc_scaler_options options = device_options();
     options.max_consecutive_skips = 1;
