@@ -157,17 +157,13 @@ GSC_DEVICE void decide_all(const gsc__cuda_decide_args *args, const agreed *rank
  * others read stays until then. */
 GSC_CUDA_KERNEL(decide)
 {
-    GSC_SHARED bool is_last;
     const agreed ranks = read_agreement(&args);
     for (uint32_t i = gsc__block() * gsc__block_threads() + gsc__thread(); i < args.grad_count;
          i += gsc__grid_blocks() * gsc__block_threads())
         report_gradient(&args, ranks.found_inf && !ranks.failed, i);
     gsc__fence();
     gsc__block_barrier();
-    if (gsc__thread() == 0)
-        is_last = gsc__atomic_add_u64(&args.slot->blocks_done, 1) + 1 == gsc__grid_blocks();
-    gsc__block_barrier();
-    if (gsc__thread() != 0 || !is_last)
+    if (gsc__thread() != 0 || gsc__atomic_add_u64(&args.slot->blocks_done, 1) + 1 < gsc__grid_blocks())
         return;
     gsc__fence();
     decide_all(&args, &ranks);
