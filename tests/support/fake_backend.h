@@ -11,152 +11,8 @@
 #ifndef GSC_TESTS_FAKE_BACKEND_H
 #define GSC_TESTS_FAKE_BACKEND_H
 
-#ifndef _GNU_SOURCE
-#error "define _GNU_SOURCE before the first include"
-#endif
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#include "core/backend.h"
-#include "gradients/norm.h"
-
-enum { FAKE_MEMORY = 1 << 20, FAKE_MAX_TENSORS = 64, FAKE_MAX_DIMS = 64 };
-#define FAKE_DEVICE ((DLDevice){kDLCUDA, 0})
-#define FAKE_OTHER_DEVICE ((DLDevice){kDLCUDA, 1})
-
-typedef struct fake_module_state {
-    char *memory; /* PROT_NONE but within the module's functions */
-    size_t used;
-    int open;                         /* functions that are running */
-    int calls, fail_at;               /* of functions that can fail; fail_at 0: none fails */
-    const char *failed;               /* the function that did */
-    int settles, waits;               /* settle; all that wait */
-    int scans, sent, replaced;        /* scans; those that were handed new tensors; replace */
-    int agreements, decisions, clips; /* calls of these */
-    bool arrives;                     /* what update shows arrives at once */
-    void *last_stream;
-    int live_devices, live_records;
-} fake_module_state;
-
-static fake_module_state fake_module;
-
-struct gsc__device {
-    gsc__device_options options;
-    gsc__schedule schedule;
-    gsc__schedule_rules rules;
-    gsc_scaler_stats stats;
-    gsc__skip_window window;
-    uint64_t words[64];
-    bool overflow, checked, comm_failed; /* of this iteration */
-    uint64_t repeats, last_repeats;
-    int64_t epoch;
-    gsc__device_snapshot now, arrived; /* arrived: what peek shows */
-    bool has_arrived;
-    gsc__device_happening log[GSC_DEVICE_LOG], arrived_log[GSC_DEVICE_LOG];
-    void *stream;
-    float *scale_view; /* on the device */
-};
-
-struct gsc__device_record {
-    gsc__device *device;
-    uint64_t number;
-    gsc__device_tensor tensors[FAKE_MAX_TENSORS];
-    gsc__device_dim dims[FAKE_MAX_TENSORS][FAKE_MAX_DIMS];
-    size_t count;
-    bool scanned, agreed, failed, reduced; /* what has happened since the last scan */
-    double r;                              /* that norms multiply by */
-    bool here_found_inf, here_checked;
-    double here_max_abs, here_scale;
-    float values[5];
-    double sums[3], exponent;
-    float sum_f32, exponent_f32;
-    int64_t shape[1];
-    int64_t overflow_epoch, comm_epoch;
-    double coefficient;
-    gsc__device_verdict now, settled;
-    gsc_overflow found[FAKE_MAX_TENSORS], report[FAKE_MAX_TENSORS];
-    size_t found_count, report_count;
-    float *multiplier, *found_inf; /* on the device */
-    DLTensor multiplier_tensor, found_inf_tensor;
-};
-
-static inline void fake_protect(void)
-{
-    if (mprotect(fake_module.memory, FAKE_MEMORY, fake_module.open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE) != 0)
-        abort();
-}
-
-static inline void fake_open(void)
-{
-    fake_module.open++;
-    fake_protect();
-}
-
-static inline void fake_close(void)
-{
-    fake_module.open--;
-    fake_protect();
-}
-
-static inline void fake_backend_reset(void)
-{
-    if (fake_module.memory)
-        munmap(fake_module.memory, FAKE_MEMORY);
-    memset(&fake_module, 0, sizeof fake_module);
-    fake_module.memory = mmap(NULL, FAKE_MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fake_module.memory == MAP_FAILED)
-        abort();
-}
-
-static inline void *fake_device_alloc(size_t bytes)
-{
-    void *memory = fake_module.memory + fake_module.used;
-    fake_module.used += (bytes + 63) / 64 * 64;
-    if (fake_module.used > FAKE_MEMORY)
-        abort();
-    return memory;
-}
-
-static inline void fake_device_write(void *to, const void *from, size_t bytes)
-{
-    fake_open();
-    memcpy(to, from, bytes);
-    fake_close();
-}
-
-static inline void fake_device_read(void *to, const void *from, size_t bytes)
-{
-    fake_open();
-    memcpy(to, from, bytes);
-    fake_close();
-}
-
-static inline gsc_status fake_call(const char *function)
-{
-    if (++fake_module.calls != fake_module.fail_at)
-        return GSC_OK;
-    fake_module.failed = function;
-    return gsc_fail(GSC_ERR_DEVICE, "the fake's %s failed: an illegal address (700)", function);
-}
-
-#define FAKE_CALL(function)                                                                                            \
-    do {                                                                                                               \
-        gsc_status fake_status_ = fake_call(function);                                                                 \
-        if (fake_status_ != GSC_OK)                                                                                    \
-            return fake_status_;                                                                                       \
-    } while (0)
-
-/* A broken contract of the core. */
-#define FAKE_DEMAND(condition)                                                                                         \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "fake_backend.h:%d: the core does not keep this: %s\n", __LINE__, #condition);             \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#include "fake_module.h"
+#include "fake_norms.h"
 
 static inline gsc_status fake_check_device(DLDevice device, const char *api)
 {
@@ -194,40 +50,6 @@ static inline gsc_status fake_set_stream(gsc__device *device, DLDevice on, void 
 }
 
 static inline void *fake_stream(const gsc__device *device) { return device->stream; }
-
-/* Element i of the row-major order, or (logical false) the i-th one from `start` on with its row-major index. */
-static inline char *fake_at(const gsc__device_tensor *tensor, uint64_t i, uint64_t *row_major)
-{
-    int64_t offset = tensor->ndim == 0 ? (int64_t)i : 0, index = tensor->row_major_start;
-    for (int32_t d = 0; d < tensor->ndim; d++) {
-        int64_t position = (int64_t)(i % (uint64_t)tensor->dims[d].shape);
-        i /= (uint64_t)tensor->dims[d].shape;
-        offset += position * tensor->dims[d].stride;
-        index += position * tensor->dims[d].row_major;
-    }
-    *row_major = tensor->ndim == 0 ? (uint64_t)offset : (uint64_t)index;
-    return (char *)tensor->start + offset * (int64_t)gsc__kind_size(tensor->kind);
-}
-
-static inline void fake_store(gsc__kind kind, void *at, double value)
-{
-    switch (kind) {
-    case GSC_F32: *(float *)at = (float)value; break;
-    case GSC_F64: *(double *)at = value; break;
-    case GSC_BF16: *(uint16_t *)at = gsc__f32_to_bf16((float)value); break;
-    default: *(uint16_t *)at = gsc__f32_to_f16((float)value); break;
-    }
-}
-
-static inline double fake_times(gsc__kind kind, double value, double r)
-{
-    if (kind == GSC_F64)
-        return value * r;
-    float product = (float)value * (float)r;
-    double stored;
-    fake_store(kind, &stored, (double)product);
-    return gsc__element(kind, &stored, 0);
-}
 
 static inline gsc_status fake_scale(gsc__device *device, const gsc__device_tensor *in, const gsc__device_tensor *out,
                                     size_t n)
@@ -352,13 +174,6 @@ static inline gsc_status fake_scan(gsc__device_record *record, const gsc__device
     return GSC_OK;
 }
 
-static inline DLTensor fake_values(gsc__device_record *record, void *values, DLDataType dtype, int64_t n)
-{
-    record->shape[0] = n;
-    return (DLTensor){
-        .data = values, .device = record->device->options.device, .ndim = 1, .dtype = dtype, .shape = record->shape};
-}
-
 /* The values are on the host, so that the test's collectives need nothing from here. */
 static inline gsc_status fake_agreement(gsc__device_record *record, DLTensor *values)
 {
@@ -379,20 +194,6 @@ static inline void fake_happen(gsc__device *device, gsc_event_kind kind, double 
 {
     device->log[device->now.happenings++ % GSC_DEVICE_LOG] = (gsc__device_happening){
         .kind = kind, .update = device->stats.updates, .scale_before = before, .scale = scale, .record = record};
-}
-
-static inline void fake_halt(gsc__device *device, gsc__halt halt)
-{
-    if (device->now.halt != GSC_HALT_NONE)
-        return;
-    device->now.halt = halt;
-    device->now.halts++;
-}
-
-static inline void fake_comm_failed(gsc__device_record *record)
-{
-    record->comm_epoch = record->device->epoch;
-    record->device->comm_failed = true;
 }
 
 static inline void fake_report(gsc__device_record *record)
@@ -463,126 +264,6 @@ static inline gsc_status fake_replace(gsc__device_record *record, const gsc__dev
         fake_take(record, tensors, count);
     record->r = 1.0;
     record->reduced = false;
-    return GSC_OK;
-}
-
-static inline double fake_largest(const gsc__device_record *record)
-{
-    double largest = 0.0;
-    for (size_t t = 0; t < record->count; t++)
-        for (uint64_t i = 0; i < record->tensors[t].count; i++) {
-            uint64_t unused;
-            gsc__kind kind = record->tensors[t].kind;
-            double x =
-                fabs(fake_times(kind, gsc__element(kind, fake_at(&record->tensors[t], i, &unused), 0), record->r));
-            if (isnan(x) || x > largest)
-                largest = isnan(largest) ? largest : x;
-        }
-    return largest;
-}
-
-/* Plainly: no range is extended. */
-static inline double fake_sum(const gsc__device_record *record, double p, int exponent)
-{
-    double sum = 0.0;
-    for (size_t t = 0; t < record->count; t++)
-        for (uint64_t i = 0; i < record->tensors[t].count; i++) {
-            uint64_t unused;
-            gsc__kind kind = record->tensors[t].kind;
-            double x = fake_times(kind, gsc__element(kind, fake_at(&record->tensors[t], i, &unused), 0), record->r);
-            sum += pow(ldexp(fabs(x), -exponent), p);
-        }
-    return sum;
-}
-
-static inline gsc_status fake_norm_exponent(gsc__device_record *record, double p, DLTensor *values)
-{
-    FAKE_CALL("norm_exponent");
-    FAKE_DEMAND(p != 1.0 && p != 2.0 && !isinf(p));
-    fake_open();
-    double largest = fake_largest(record);
-    fake_close();
-    int exponent = -100000;
-    if (largest > 0.0 && isfinite(largest))
-        (void)frexp(largest, &exponent);
-    record->exponent_f32 = record->failed ? -1e9f : (float)exponent;
-    *values = fake_values(record, &record->exponent_f32, (DLDataType){kDLFloat, 32, 1}, 1);
-    return GSC_OK;
-}
-
-static inline gsc_status fake_norm_sums(gsc__device_record *record, double p, bool as_float32, DLTensor *values)
-{
-    FAKE_CALL("norm_sums");
-    FAKE_DEMAND(!as_float32 || isinf(p));
-    const bool has_exponent = p != 1.0 && p != 2.0 && !isinf(p);
-    fake_open();
-    double value = isinf(p) ? fake_largest(record) : fake_sum(record, p, has_exponent ? (int)record->exponent_f32 : 0);
-    fake_close();
-    if (record->failed)
-        value = (double)NAN;
-    record->sums[0] = value;
-    record->sums[1] = record->sums[2] = record->failed ? (double)NAN : 0.0;
-    record->sum_f32 = (float)value;
-    record->reduced = true;
-    if (as_float32)
-        *values = fake_values(record, &record->sum_f32, (DLDataType){kDLFloat, 32, 1}, 1);
-    else
-        *values = fake_values(record, record->sums, (DLDataType){kDLFloat, 64, 1}, isinf(p) ? 1 : 3);
-    return GSC_OK;
-}
-
-static inline void fake_multiply_all(gsc__device_record *record, double factor)
-{
-    for (size_t t = 0; t < record->count; t++)
-        for (uint64_t i = 0; i < record->tensors[t].count; i++) {
-            uint64_t unused;
-            gsc__kind kind = record->tensors[t].kind;
-            char *at = fake_at(&record->tensors[t], i, &unused);
-            fake_store(kind, at, fake_times(kind, gsc__element(kind, at, 0), factor));
-        }
-}
-
-static inline double fake_norm(gsc__device_record *record, double p)
-{
-    const bool has_exponent = p != 1.0 && p != 2.0 && !isinf(p);
-    if (isinf(p)) {
-        double f32 = (double)record->sum_f32, f64 = record->sums[0];
-        return !record->reduced ? fake_largest(record) : (float)f64 == record->sum_f32 ? f64 : f32 > f64 ? f32 : f64;
-    }
-    int exponent = record->reduced && has_exponent ? (int)record->exponent_f32 : 0;
-    double sum = record->reduced ? record->sums[0] : fake_sum(record, p, 0);
-    return p == 1.0 ? sum : p == 2.0 ? sqrt(sum) : ldexp(pow(sum, 1.0 / p), exponent);
-}
-
-static inline gsc_status fake_clip(gsc__device_record *record, double p, double max_norm, bool in_place)
-{
-    gsc__device *device = record->device;
-    FAKE_CALL("clip");
-    FAKE_DEMAND(!record->failed);
-    fake_module.clips++;
-    fake_open();
-    double norm = fake_norm(record, p), coefficient = max_norm / (norm + 1e-6);
-    coefficient = isfinite(norm) && coefficient < 1.0 ? coefficient : 1.0;
-    record->now.numbers.norm = norm;
-    if (record->reduced && isnan(norm) && !record->now.found_inf && device->options.enabled) {
-        fake_comm_failed(record);
-        fake_halt(device, GSC_HALT_REFUSED_ELSEWHERE);
-    }
-    record->reduced = false;
-    if (!in_place)
-        record->coefficient = coefficient;
-    else if (coefficient < 1.0 && !record->now.found_inf)
-        fake_multiply_all(record, coefficient);
-    fake_close();
-    return GSC_OK;
-}
-
-static inline gsc_status fake_multiply(gsc__device_record *record, double factor)
-{
-    FAKE_CALL("multiply");
-    fake_open();
-    fake_multiply_all(record, factor);
-    fake_close();
     return GSC_OK;
 }
 
