@@ -11,6 +11,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+
+/* What MPI allocates later, by the libraries that are on its stack. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libopen-\nleak:libpmix\nleak:mca_\nleak:libuc\nleak:libmpich\n";
+}
+__attribute__((visibility("default"))) const char *__lsan_default_options(void);
+const char *__lsan_default_options(void) { return "print_suppressions=0"; }
+
+/* What MPI_Init leaves is MPI's own; parts of it belong to libraries that it has unloaded, so they have no names. */
+static inline void rig_init(int *argc, char ***argv)
+{
+    __lsan_disable();
+    MPI_Init(argc, argv);
+    __lsan_enable();
+}
+
+/* The check of the process's end, before MPI_Finalize unloads more of them. */
+static inline void rig_check_leaks(void) { __lsan_do_leak_check(); }
+#else
+static inline void rig_init(int *argc, char ***argv) { MPI_Init(argc, argv); }
+static inline void rig_check_leaks(void) {}
+#endif
+
 static struct {
     int rank, size, failures;
     gsc_mpi *mpi;
@@ -60,7 +87,7 @@ static inline void rig_start(int *argc, char ***argv, double timeout_seconds, si
     gsc_mpi_options options = gsc_mpi_options_default();
     options.timeout_seconds = timeout_seconds;
     options.bucket_bytes = bucket_bytes;
-    MPI_Init(argc, argv);
+    rig_init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rig.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &rig.size);
     CHECK_OK(gsc_mpi_create(MPI_COMM_WORLD, &options, &rig.mpi));
@@ -76,6 +103,7 @@ static inline int rig_end(void)
         fflush(NULL);
         _Exit(1);
     }
+    rig_check_leaks();
     MPI_Finalize();
     return 0;
 }

@@ -115,6 +115,21 @@ static void test_check_same(void)
     }
 }
 
+/* Every byte counts, also those after the last whole word. */
+static void test_check_each_byte(void)
+{
+    uint8_t bytes[75] = {1, 2, 3};
+    int64_t n = 75;
+    DLTensor tensor = vector_of(bytes, (DLDataType){kDLUInt, 8, 1}, &n);
+    DLTensor *const list[] = {&tensor};
+    for (int i = 0; rig.size > 1 && i < 75; i++) {
+        bytes[i] ^= rig.rank == 1 ? 64 : 0;
+        CHECK_STATUS(gsc_mpi_check_same(rig.mpi, list, NULL, 1), GSC_ERR_COMM);
+        bytes[i] ^= rig.rank == 1 ? 64 : 0;
+    }
+    CHECK_OK(gsc_mpi_check_same(rig.mpi, list, NULL, 1));
+}
+
 static gsc_scaler *make_scaler(double scale, bool enabled)
 {
     gsc_scaler_options options = gsc_scaler_options_default();
@@ -179,6 +194,7 @@ int main(int argc, char **argv)
     test_broadcast();
     test_broadcast_errors();
     test_check_same();
+    test_check_each_byte();
     test_synchronize();
     return rig_end();
 }
