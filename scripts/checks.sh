@@ -22,6 +22,8 @@ valgrind       memory errors in the optimised build
 mutations      ten deliberate faults that the tests must notice
 mutations-all  all of tests/system/mutation/mutations.tsv
 cuda           the CUDA module built by nvcc and by clang, warnings are errors; its package, and its kernels' PTX
+mpi            the MPI module over OpenMPI: warnings are errors, clang-tidy, its package, its tests with 1 to 4 ranks
+mpi-all        the same over MPICH, too, and both under AddressSanitizer and UBSan
 python-quick   the Python package, without sanitizers
 python         the Python package, all parts of bindings/python/check
 safetensors    files of the Python package safetensors and ours hold the same bits
@@ -36,7 +38,7 @@ END
 }
 
 # All but those that another check covers.
-list_all() { list_checks | cut -d ' ' -f 1 | grep -vx -e asan -e tsan -e mutations -e python-quick; }
+list_all() { list_checks | cut -d ' ' -f 1 | grep -vx -e mpi -e asan -e tsan -e mutations -e python-quick; }
 
 check_packages() {
     scripts/install run data test ci python
@@ -150,6 +152,30 @@ check_mutations_all() { tests/system/mutation/run; }
 
 # With each compiler of kernels that can be had; the first one's build is tested. nvcc comes from the Python package index
 # where it is not installed.
+build_mpi() { # FOLDER OPTION...
+    local folder=$1
+    shift
+    scripts/configure "$folder" -DGSC_MPI=ON -DGSC_TRAIN=OFF -DGSC_CLI=OFF -DGSC_BUILD_TESTS=ON -DGSC_WERROR=1 "$@"
+    cmake --build "$folder" -j "$jobs"
+}
+
+check_mpi() {
+    scripts/install mpi
+    build_mpi build/mpi -DGSC_MPI_MPICH_CC=OFF
+    find src/mpi -name '*.c' -print0 | xargs -0 -n 1 -P "$jobs" clang-tidy --quiet -p build/mpi \
+        --extra-arg=-D_GNU_SOURCE= --extra-arg=-include --extra-arg="$PWD/scripts/tidy.h"
+    (cd build/mpi && ctest --output-on-failure -R '^(package_(symbols|layers|headers|install)|.*_openmpi)$')
+}
+
+check_mpi_all() {
+    scripts/install mpi mpich
+    build_mpi build/mpi-all
+    (cd build/mpi-all && ctest --output-on-failure -R '^(package_(symbols|layers|headers|install)|.*_(openmpi|mpich))$')
+    build_mpi build/mpi-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG" \
+        -DGSC_SANITIZE=address,undefined
+    (cd build/mpi-asan && ctest --output-on-failure -R '^mpi_')
+}
+
 check_cuda() {
     local nvcc compilers=() compiler folder tests=ON
     if nvcc=$(scripts/nvcc); then

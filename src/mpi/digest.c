@@ -5,7 +5,8 @@
 
 #include "mpi/internal.h"
 
-enum { LANES = 4, WORD = 8, BUFFER = 4096 };
+enum { LANES = 4, BUFFER = 4096 };
+#define WORD sizeof(uint64_t)
 
 static uint64_t mix(uint64_t digest, uint64_t word)
 {

@@ -48,19 +48,16 @@ static bool is_same_call(const gsc__mpi_envelope *a, const gsc__mpi_envelope *b)
            (a->fault || b->fault || a->count == b->count);
 }
 
+/* Ranks that are out of step come before a rank that refused. */
 void gsc__mpi_envelope_combine(gsc__mpi_envelope *lower, int lower_rank, const gsc__mpi_envelope *upper, int upper_rank)
 {
-    if (lower->fault == GSC_MPI_OUT_OF_STEP)
-        return;
-    if (upper->fault == GSC_MPI_OUT_OF_STEP) {
-        *lower = *upper;
-    } else if (!is_same_call(lower, upper)) {
+    if (lower->fault != GSC_MPI_OUT_OF_STEP && upper->fault != GSC_MPI_OUT_OF_STEP && !is_same_call(lower, upper)) {
         const uint8_t calls[2] = {lower->call, upper->call};
         lower->fault = GSC_MPI_OUT_OF_STEP;
         lower->values.fault.ranks[0] = lower_rank;
         lower->values.fault.ranks[1] = upper_rank;
         memcpy(lower->values.fault.calls, calls, sizeof calls);
-    } else if (upper->fault && !lower->fault) {
+    } else if (upper->fault > lower->fault) {
         *lower = *upper;
     } else if (!lower->fault) {
         combine_values(lower, upper);
