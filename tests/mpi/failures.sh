@@ -49,7 +49,7 @@ run() {
         [ "$(cat "$place"/rank-* 2>/dev/null | grep -cx end)" -lt $((ranks - 1)) ] || break
         sleep 0.1
     done
-    if [ "$name" = killed ] && [ "$(cat "$place"/rank-* 2>/dev/null | grep -cx end)" -eq 0 ]; then
+    if { [ "$name" = killed ] || [ "$name" = ends ]; } && [ "$(cat "$place"/rank-* 2>/dev/null | grep -cx end)" -eq 0 ]; then
         # The launcher has ended the other ranks: nothing is to be seen but that they are gone.
         for file in "$place"/pid-*; do
             for _ in $(seq 30); do
@@ -82,6 +82,7 @@ run stopped create "waited 1 s (timeout_seconds) for ranks that did not call it"
 run absent decision "$waited"
 for moment in decision average; do
     run killed $moment "$waited"
+    run ends $moment "$waited"
     run leaves $moment "out of step: .*, rank 2 in gsc_mpi_free"
     run elsewhere $moment "out of step: .*, rank 2 in gsc_mpi_check_same"
 done

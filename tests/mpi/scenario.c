@@ -3,7 +3,8 @@
  *
  *     scenario FOLDER NAME MOMENT [TIMEOUT]
  *
- * NAME: killed, stopped (by signals), absent (never comes), leaves (gsc_mpi_free), elsewhere (in another call).
+ * NAME: killed, stopped (by signals), ends (without MPI_Finalize), absent (never comes), leaves
+ * (gsc_mpi_free), elsewhere (in another call).
  * MOMENT: decision, average, parts, broadcast, synchronize, same, create: what the others are in.
  *
  * Each rank writes FOLDER/pid-RANK at its start, and those that are not lost FOLDER/rank-RANK at their end: the status
@@ -90,6 +91,8 @@ static void lose(const char *name, const char *moment)
         raise(SIGKILL);
     if (strcmp(name, "stopped") == 0)
         raise(SIGSTOP);
+    if (strcmp(name, "ends") == 0)
+        _Exit(0);
     if (strcmp(name, "leaves") == 0)
         gsc_mpi_free(rig.mpi);
     if (strcmp(name, "elsewhere") == 0)
