@@ -10,7 +10,7 @@ set(gsc_train_headers train tensor tape ops autocast nn optim random data state_
 
 file(RELATIVE_PATH gsc_prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 if(NOT DLPACK_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRECTORIES)
-  set(gsc_dlpack_cflags " \"-I${DLPACK_INCLUDE_DIR}\"")
+  set(gsc_dlpack_cflags " -I${DLPACK_INCLUDE_DIR}")
 endif()
 
 function(gsc_install_headers)

@@ -6,6 +6,13 @@ set -eu
 export LC_ALL=C
 
 here=$SOURCE/tests/system/package
+# pkg-config before pkgconf (Ubuntu 22.04) splits a path at its spaces; then the check installs elsewhere.
+case $WORK:$(pkg-config --version 2>/dev/null || true) in
+*' '*:0.*)
+    WORK=${TMPDIR:-/tmp}/gradscaler-$(basename "$0" .sh)-$$
+    trap 'rm -rf "$WORK"' EXIT
+    ;;
+esac
 rm -rf "$WORK"
 mkdir -p "$WORK"
 
