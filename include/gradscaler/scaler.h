@@ -45,7 +45,7 @@ typedef struct gsc_scaler gsc_scaler;
  *
  * What the device knows lags. get_scale and get_stats tell what has arrived. The observer is called in update, step and
  * result, and in clip_grad_norm and unscale_buffers where they wait; of more than 256 events between two of these calls
- * the first are lost.
+ * the first are lost, also where the last of them belong to an iteration that the device has not ended.
  *
  * A step with step_scaled has the outcome GSC_PENDING: after an overflow the device skips it (found_inf_dev), and
  * gsc_scaler_result knows. An UNSCALED optimizer gets step_scaled, too, with a multiplier of 1 x the clip coefficient;
@@ -237,7 +237,8 @@ GSC_API gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler,
  * scaler does not know is fine. */
 GSC_API gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer);
 /* The stream of that device on which work is enqueued from now on, after what is enqueued already; NULL: the legacy
- * default stream. It must outlive its use here. The CPU has none: only NULL. GSC_ERR_DEVICE. */
+ * default stream. It must outlive its use here. The CPU has none: only NULL. GSC_ERR_DEVICE; GSC_ERR_STATE: this
+ * stream, or the one until now, is being captured into a graph. */
 GSC_API gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream);
 
 /* Getters. Given a NULL scaler they leave a message and return NaN, 0, false or READY. An optimizer that the scaler

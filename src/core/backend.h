@@ -110,6 +110,7 @@ typedef struct gsc__device_happening {
     int64_t update;
     double scale_before, scale;
     uint64_t record; /* OVERFLOW: the record's number; else 0 */
+    uint64_t number; /* of all happenings, from 1 on; 0: it is lost */
 } gsc__device_happening;
 
 /* The scaler's numbers as the device had them after some update, the last one where it comes from settle. */
@@ -122,8 +123,9 @@ typedef struct gsc__device_snapshot {
     bool halted_in_window;             /* GSC_HALT_DIVERGED: by skip_window, else by max_consecutive_skips */
     int32_t window_overflows, window_filled;
     uint64_t repeats;                 /* of the last update that overflowed: as gsc_overflow.repeats, the greatest */
-    uint64_t happenings;              /* events so far; the log has the last GSC_DEVICE_LOG of them, event i in
-                                         log[i % GSC_DEVICE_LOG] */
+    uint64_t happenings;              /* events so far. The log has the last GSC_DEVICE_LOG of them, event i, whose
+                                         number is i + 1, in log[i % GSC_DEVICE_LOG], but for those of which it has
+                                         another one's number: they are lost, the device has gone on since */
     const gsc__device_happening *log; /* valid until the next call */
 } gsc__device_snapshot;
 
@@ -136,7 +138,8 @@ struct gsc_backend {
 
     gsc_status (*create)(const gsc__device_options *options, gsc__device **out);
     void (*destroy)(gsc__device *device); /* waits for the work enqueued */
-    /* What is enqueued from now on waits for what was enqueued before on the stream until now. */
+    /* What is enqueued from now on waits for what was enqueued before on the stream until now. GSC_ERR_STATE: one of
+     * the two is being captured, and they differ. */
     gsc_status (*set_stream)(gsc__device *device, DLDevice on, void *stream);
     void *(*stream)(const gsc__device *device); /* of the scaler's own device */
 

@@ -25,7 +25,9 @@ void gsc__device_tell(gsc_scaler *scaler)
     const bool closed = scaler->closed;
     part->is_telling = true;
     while (part->told < part->seen.happenings) { /* a getter that the observer calls may bring more */
-        const gsc__device_happening *happening = &part->log[part->told++ % GSC_DEVICE_LOG];
+        const gsc__device_happening *happening = gsc__device_happening_at(part, part->told++);
+        if (!happening)
+            continue;
         const gsc_event event = {.kind = happening->kind,
                                  .scale = happening->scale,
                                  .update = happening->update,

@@ -101,6 +101,11 @@ static gsc_status describe(gsc_scaler *scaler, uint64_t number, const char *api)
     return GSC_OK;
 }
 
+static bool is_overflow(const gsc__device_happening *happening)
+{
+    return happening && happening->kind == GSC_EVENT_OVERFLOW;
+}
+
 /* The log has the overflows in their order. */
 gsc_status gsc__device_describe_overflows(gsc_scaler *scaler, const char *api)
 {
@@ -109,12 +114,12 @@ gsc_status gsc__device_describe_overflows(gsc_scaler *scaler, const char *api)
     const uint64_t end = part->seen.happenings, first = gsc__device_oldest(end);
     int64_t last_update = -1;
     for (uint64_t i = first; i < end; i++)
-        if (part->log[i % GSC_DEVICE_LOG].kind == GSC_EVENT_OVERFLOW)
-            last_update = part->log[i % GSC_DEVICE_LOG].update;
+        if (is_overflow(gsc__device_happening_at(part, i)))
+            last_update = gsc__device_happening_at(part, i)->update;
     scaler->overflow_text[0] = '\0';
     for (uint64_t i = first; i < end; i++) {
-        const gsc__device_happening *happening = &part->log[i % GSC_DEVICE_LOG];
-        if (happening->kind == GSC_EVENT_OVERFLOW && happening->update == last_update)
+        const gsc__device_happening *happening = gsc__device_happening_at(part, i);
+        if (is_overflow(happening) && happening->update == last_update)
             GSC_TRY(describe(scaler, happening->record, api));
     }
     return GSC_OK;

@@ -54,6 +54,13 @@ static inline uint64_t gsc__device_oldest(uint64_t happenings)
     return happenings > GSC_DEVICE_LOG ? happenings - GSC_DEVICE_LOG : 0;
 }
 
+/* Happening i of those that were seen; NULL: it is lost. */
+static inline const gsc__device_happening *gsc__device_happening_at(const gsc__device_part *part, uint64_t i)
+{
+    const gsc__device_happening *happening = &part->log[i % GSC_DEVICE_LOG];
+    return happening->number == i + 1 ? happening : NULL;
+}
+
 /* What it knows of an optimizer. Starts zeroed. */
 typedef struct gsc__device_use {
     gsc__device_record *record; /* NULL: not checked so far */

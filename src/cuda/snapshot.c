@@ -7,7 +7,19 @@
 
 enum { ATTEMPTS = 4 /* to read a snapshot while the device writes the next one */ };
 
-static uint64_t load_version(const uint64_t *version) { return *(const volatile uint64_t *)version; }
+static uint64_t load(const uint64_t *number) { return *(const volatile uint64_t *)number; }
+
+/* The device may be overwriting it, even where the snapshot is not yet that of what has happened since. */
+static gsc__device_happening copy_happening(const gsc__device_happening *from, uint64_t number)
+{
+    static const gsc__device_happening lost;
+    if (load(&from->number) != number)
+        return lost;
+    atomic_thread_fence(memory_order_acquire);
+    const gsc__device_happening copy = *from;
+    atomic_thread_fence(memory_order_acquire);
+    return load(&from->number) == number ? copy : lost;
+}
 
 static void copy_log(gsc__device *device, uint64_t happenings)
 {
@@ -15,7 +27,7 @@ static void copy_log(gsc__device *device, uint64_t happenings)
     if (happenings > GSC_DEVICE_LOG && first < happenings - GSC_DEVICE_LOG)
         first = happenings - GSC_DEVICE_LOG;
     for (; first < happenings; first++)
-        device->log[first % GSC_DEVICE_LOG] = device->shot->log[first % GSC_DEVICE_LOG];
+        device->log[first % GSC_DEVICE_LOG] = copy_happening(&device->shot->log[first % GSC_DEVICE_LOG], first + 1);
 }
 
 /* Copies the snapshot; false: the device was writing. The host reads in the opposite order of the device. */
@@ -25,13 +37,13 @@ static bool copy_snapshot(gsc__device *device, uint64_t version, gsc__device_sna
     *epoch = device->shot->epoch;
     copy_log(device, out->happenings);
     atomic_thread_fence(memory_order_acquire);
-    return load_version(&device->shot->version_begun) == version;
+    return load(&device->shot->version_begun) == version;
 }
 
 static bool read_snapshot(gsc__device *device, gsc__device_snapshot *out, int64_t *epoch)
 {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        uint64_t version = load_version(&device->shot->version_done);
+        uint64_t version = load(&device->shot->version_done);
         atomic_thread_fence(memory_order_acquire);
         if (version == device->version_seen)
             return false;

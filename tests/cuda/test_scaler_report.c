@@ -2,7 +2,7 @@
 /* What overflowed, found on the device and fetched when it is asked for; events, which arrive late. */
 #include "scaler_rig.h"
 
-enum { MOST_EVENTS = 32 };
+enum { LOG = 256, MOST_EVENTS = LOG + 32 }; /* LOG: as many events wait to be told */
 static gsc_event events[MOST_EVENTS];
 static int event_count;
 
@@ -156,6 +156,37 @@ static void events_lag_and_are_told_once_in_order(void **state)
     rig_stop(&r);
 }
 
+/* The device overwrites the first of 256 events that nobody has looked at before it shows the 257th. */
+static void an_event_that_is_overwritten_is_lost(void **state)
+{
+    (void)state;
+    rig r;
+    needs_late_work();
+    gsc_scaler_options options = device_options();
+    options.observer = observe;
+    options.hysteresis = 1000; /* an update has no event */
+    rig_start(&r, &options);
+    event_count = 0;
+    r.optimizer.base.step_scaled = optimizer_step_scaled;
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "a");
+    fill_grad(&r.optimizer, 0, (double)INFINITY);
+    for (int i = 0; i < LOG; i++) {
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+        assert_ok(gsc_scaler_update(r.scaler));
+    }
+    assert_int_equal(event_count, 0);
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+    standin_run_all();
+    assert_ok(gsc_scaler_update(r.scaler));
+    assert_int_equal(event_count, LOG - 1);
+    gsc_step_result result;
+    assert_ok(gsc_scaler_result(r.scaler, &r.optimizer.base, &result));
+    assert_int_equal(event_count, LOG);
+    for (int i = 0; i < event_count; i++)
+        assert_int_equal(events[i].update, i + 1);
+    rig_stop(&r);
+}
+
 /* rule 17.4 */
 static void a_getter_brings_numbers_without_waiting(void **state)
 {
@@ -204,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_scale_aware_step_reports_too),
         cmocka_unit_test(first_indices_are_row_major),
         cmocka_unit_test(events_lag_and_are_told_once_in_order),
+        cmocka_unit_test(an_event_that_is_overwritten_is_lost),
         cmocka_unit_test(a_getter_brings_numbers_without_waiting),
         cmocka_unit_test(a_gradient_listed_twice_is_reported_once),
     };

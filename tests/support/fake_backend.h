@@ -192,8 +192,13 @@ static inline gsc_status fake_agreement(gsc__device_record *record, DLTensor *va
 
 static inline void fake_happen(gsc__device *device, gsc_event_kind kind, double before, double scale, uint64_t record)
 {
-    device->log[device->now.happenings++ % GSC_DEVICE_LOG] = (gsc__device_happening){
-        .kind = kind, .update = device->stats.updates, .scale_before = before, .scale = scale, .record = record};
+    const uint64_t number = ++device->now.happenings;
+    device->log[(number - 1) % GSC_DEVICE_LOG] = (gsc__device_happening){.kind = kind,
+                                                                         .update = device->stats.updates,
+                                                                         .scale_before = before,
+                                                                         .scale = scale,
+                                                                         .record = record,
+                                                                         .number = number};
 }
 
 static inline void fake_report(gsc__device_record *record)

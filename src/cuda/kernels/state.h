@@ -14,15 +14,20 @@ GSC_DEVICE void gsc__set_halt(gsc__cuda_state *state, gsc__halt halt)
     state->halts++;
 }
 
+/* The host may be reading the one that this one overwrites: it drops what has not the number that it expects. */
 GSC_DEVICE void gsc__note_event(gsc__cuda_state *state, gsc__cuda_shot *shot, gsc_event_kind kind, double scale_before,
                                 uint64_t record)
 {
     gsc__device_happening *happening = &shot->log[state->happenings++ % GSC_DEVICE_LOG];
+    *(volatile uint64_t *)&happening->number = 0;
+    gsc__fence_system();
     happening->kind = kind;
     happening->update = state->updates;
     happening->scale_before = scale_before;
     happening->scale = (double)state->schedule.scale;
     happening->record = record;
+    gsc__fence_system();
+    *(volatile uint64_t *)&happening->number = state->happenings;
 }
 
 /* Whether the record's step has to be skipped. */
