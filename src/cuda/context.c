@@ -177,7 +177,9 @@ size_t gsc__cuda_blocks(const gsc__cuda_context *context, size_t work, size_t pe
 gsc_status gsc__cuda_is_capturing(CUstream stream, bool *out)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
-    GSC_CUDA_TRY("ask whether the stream is being captured", cuStreamIsCapturing, stream, &status);
-    *out = status != CU_STREAM_CAPTURE_STATUS_NONE;
-    return GSC_OK;
+    const CUresult result = gsc__cuda()->cuStreamIsCapturing(stream, &status);
+    *out = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        return GSC_OK;
+    return gsc__cuda_check(result, "cuStreamIsCapturing", "ask whether the stream is being captured");
 }

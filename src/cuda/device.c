@@ -185,6 +185,24 @@ void gsc__cuda_destroy(gsc__device *device)
     free(device);
 }
 
+/* To order a stream that is being captured with one that is not would spoil the capture, or leave both unordered. */
+static gsc_status check_capture(const gsc__cuda_site *site, CUstream next)
+{
+    bool is_captured = false, next_is_captured = false;
+    GSC_TRY(gsc__cuda_enter(site->context));
+    gsc_status status = gsc__cuda_is_capturing(next, &next_is_captured);
+    if (status == GSC_OK && !next_is_captured)
+        status = gsc__cuda_is_capturing(site->stream, &is_captured);
+    gsc__cuda_leave();
+    GSC_TRY(status);
+    if (!is_captured && !next_is_captured)
+        return GSC_OK;
+    return gsc_fail(GSC_ERR_STATE,
+                    "CUDA: the %s stream is being captured into a graph; set a stream before the capture begins, or "
+                    "after it ends",
+                    next_is_captured ? "new" : "present");
+}
+
 gsc_status gsc__cuda_set_stream(gsc__device *device, DLDevice on, void *stream)
 {
     gsc__cuda_site *site;
@@ -192,6 +210,7 @@ gsc_status gsc__cuda_set_stream(gsc__device *device, DLDevice on, void *stream)
     CUstream next = (CUstream)stream;
     if (next == site->stream)
         return GSC_OK;
+    GSC_TRY(check_capture(site, next));
     GSC_TRY(record_event(site));
     GSC_TRY(wait_event(site, next, site->event));
     site->stream = next;

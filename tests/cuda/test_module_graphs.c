@@ -215,13 +215,64 @@ static void refused_while_captured(void **state)
     assert_int_equal(stats_of(&r).updates, 3);
     CUstream another = new_stream(0);
     assert_cuda(cuStreamBeginCapture_v2(another, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    assert_fails(GSC_ERR_DEVICE, gsc_scaler_set_stream(r.scaler, home, another), "before its capture begins");
+    assert_fails(GSC_ERR_STATE, gsc_scaler_set_stream(r.scaler, home, another), "new stream is being captured");
     CUgraph graph;
-    if (cuStreamEndCapture(another, &graph) == CUDA_SUCCESS)
-        assert_cuda(cuGraphDestroy(graph));
+    assert_cuda(cuStreamEndCapture(another, &graph));
+    assert_cuda(cuGraphDestroy(graph));
     free_stream(0, another);
     iterate(&r, NULL);
     assert_int_equal(stats_of(&r).updates, 4);
+    stop(&r);
+}
+
+/* Neither the capture nor the stream changes. */
+static void a_stream_is_not_changed_while_captured(void **state)
+{
+    (void)state;
+    for (int mode = 0; mode < 2; mode++) {
+        rig r;
+        start(&r, 1);
+        set_all(&r, 1);
+        iterate(&r, NULL);
+        CUstream another = new_stream(0);
+        assert_cuda(cuStreamBeginCapture_v2(r.stream, mode == 0 ? CU_STREAM_CAPTURE_MODE_GLOBAL
+                                                                : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        iterate(&r, NULL);
+        assert_fails(GSC_ERR_STATE, gsc_scaler_set_stream(r.scaler, home, another), "gsc_scaler_set_stream",
+                     "present stream is being captured", "before the capture begins");
+        assert_fails(GSC_ERR_STATE, gsc_scaler_set_stream(r.scaler, home, NULL), "present stream is being captured");
+        assert_ok(gsc_scaler_set_stream(r.scaler, home, r.stream)); /* it is there already */
+        end(&r);
+        replay(&r);
+        assert_int_equal(stats_of(&r).updates, 2);
+        assert_ok(gsc_scaler_set_stream(r.scaler, home, another));
+        iterate(&r, NULL);
+        assert_int_equal(stats_of(&r).updates, 3);
+        assert_ok(gsc_scaler_set_stream(r.scaler, home, r.stream));
+        free_stream(0, another);
+        stop(&r);
+    }
+}
+
+/* The legacy default stream waits for the others, but for those that are non-blocking. */
+static void the_default_stream_beside_a_capture(void **state)
+{
+    (void)state;
+    rig r;
+    CUstream blocking;
+    CUgraph graph;
+    start(&r, 1);
+    set_all(&r, 1);
+    iterate(&r, NULL);
+    assert_cuda(cuStreamCreate(&blocking, 0));
+    assert_cuda(cuStreamBeginCapture_v2(blocking, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    assert_fails(GSC_ERR_STATE, gsc_scaler_set_stream(r.scaler, home, NULL), "new stream is being captured");
+    assert_cuda(cuStreamEndCapture(blocking, &graph));
+    assert_cuda(cuGraphDestroy(graph));
+    assert_ok(gsc_scaler_set_stream(r.scaler, home, NULL));
+    iterate(&r, NULL);
+    assert_int_equal(stats_of(&r).updates, 2);
+    assert_cuda(cuStreamDestroy_v2(blocking));
     stop(&r);
 }
 
@@ -277,6 +328,8 @@ int main(void)
         cmocka_unit_test_teardown(an_iteration_is_replayed, assert_clean),
         cmocka_unit_test_teardown(lists_of_graphs_and_calls, assert_clean),
         cmocka_unit_test_teardown(refused_while_captured, assert_clean),
+        cmocka_unit_test_teardown(a_stream_is_not_changed_while_captured, assert_clean),
+        cmocka_unit_test_teardown(the_default_stream_beside_a_capture, assert_clean),
         cmocka_unit_test_teardown(two_devices_in_one_graph, assert_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
