@@ -52,9 +52,10 @@ typedef struct gsc_scaler gsc_scaler;
  * it is not clipped in place.
  *
  * GSC_ERR_DIVERGED and GSC_ERR_COMM may be found on the device. It then skips every step until an update, a plain step
- * or gsc_scaler_result has returned the error. GSC_ERR_DEVICE comes also where the driver fails, with its text in the
- * message: the call has done nothing, or what the stage and the message say; gradients that were perhaps written in
- * part are refused by step. Where the device cannot be asked, found_inf is true.
+ * or gsc_scaler_result has returned the error, or load_state_dict or update_to has begun anew. GSC_ERR_DEVICE comes
+ * also where the driver fails, with its text in the message: the call has done nothing, or what the stage and the
+ * message say; gradients that were perhaps written in part are refused by step. Where the device cannot be asked,
+ * found_inf is true.
  *
  * Gradients, arrays (gsc_buffer, always on options.device) and collectives: gradients on other devices of the module
  * and on the CPU are taken, too; those on the CPU wait for the scale. Then step is called, not step_scaled. Shards

@@ -193,9 +193,9 @@ struct gsc_backend {
      * failed collective on the host's side, when nothing counts. */
     gsc_status (*update)(gsc__device *device, bool counts);
     /* The same with a scale of the caller's: updates + 1, the rest of the schedule stays, nothing that is pending
-     * counts, the skip window is empty. A halt by the ranks is over; GSC_HALT_DIVERGED stays. */
+     * counts, the skip window is empty. A halt is over: no later snapshot has one of before. */
     gsc_status (*update_to)(gsc__device *device, float scale);
-    /* Enqueues another state. Nothing is pending, the skip window is empty. */
+    /* Enqueues another state. Nothing is pending, the skip window is empty, a halt is over as after update_to. */
     gsc_status (*load)(gsc__device *device, const gsc__schedule *schedule, const gsc__schedule_rules *rules);
     /* Enqueues other rules; all else stays. */
     gsc_status (*set_rules)(gsc__device *device, const gsc__schedule_rules *rules);

@@ -119,9 +119,19 @@ gsc_status gsc__device_set_rules(gsc_scaler *scaler, const gsc_scaler_options *o
 gsc_status gsc__device_load(gsc_scaler *scaler, const gsc_scaler_options *options, const gsc__schedule *schedule,
                             const char *api)
 {
-    const gsc__device_part *part = scaler->device;
+    gsc__device_part *part = scaler->device;
     const gsc__schedule_rules rules = gsc__rules_of(options);
-    return gsc__device_status(part->backend->load(part->device, schedule, &rules), api);
+    GSC_TRY(gsc__device_status(part->backend->load(part->device, schedule, &rules), api));
+    part->seen.halt = GSC_HALT_NONE;
+    return GSC_OK;
+}
+
+gsc_status gsc__device_update_to(gsc_scaler *scaler, float new_scale, const char *api)
+{
+    gsc__device_part *part = scaler->device;
+    GSC_TRY(gsc__device_status(part->backend->update_to(part->device, new_scale), api));
+    part->seen.halt = GSC_HALT_NONE;
+    return GSC_OK;
 }
 
 gsc_status gsc__device_read_element(gsc_scaler *scaler, const gsc__view *view, double *value, const char *api)

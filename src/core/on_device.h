@@ -86,10 +86,11 @@ void gsc__device_destroy(gsc_scaler *scaler); /* after the records */
 /* Makes the module's part of a record, unless it is there. */
 gsc_status gsc__device_open(gsc_scaler *scaler, gsc__record *record, const char *api);
 void gsc__device_close(gsc_scaler *scaler, gsc__record *record);
-/* Enqueue another state of the scaler; an enabled one's, the latter. */
+/* Enqueue another state of the scaler; an enabled one's, the latter two, after which no halt of before is told. */
 gsc_status gsc__device_set_rules(gsc_scaler *scaler, const gsc_scaler_options *options, const char *api);
 gsc_status gsc__device_load(gsc_scaler *scaler, const gsc_scaler_options *options, const gsc__schedule *schedule,
                             const char *api);
+gsc_status gsc__device_update_to(gsc_scaler *scaler, float new_scale, const char *api);
 /* Waits. Of a view with one element. */
 gsc_status gsc__device_read_element(gsc_scaler *scaler, const gsc__view *view, double *value, const char *api);
 /* Puts the public function in front of a module's message. Returns status. */

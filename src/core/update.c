@@ -109,8 +109,7 @@ gsc_status gsc_scaler_update(gsc_scaler *scaler)
 static gsc_status end_with(gsc_scaler *scaler, float new_scale, const char *api)
 {
     if (scaler->device) {
-        const gsc__device_part *part = scaler->device;
-        GSC_TRY(gsc__device_status(part->backend->update_to(part->device, new_scale), api));
+        GSC_TRY(gsc__device_update_to(scaler, new_scale, api));
     } else {
         scaler->schedule.scale = new_scale;
         scaler->stats.updates++;

@@ -25,6 +25,7 @@ struct gsc__device {
     gsc__device_record *records, *spare_records; /* spare: destroyed, with all their memory, for the next one */
     /* What peek and settle have returned. */
     uint64_t version_seen, happenings_seen;
+    uint64_t fresh_starts; /* enqueued so far: halts of snapshots from before the last one do not count */
     gsc__device_happening log[GSC_DEVICE_LOG];
     int64_t settled_epoch;
 };

@@ -103,6 +103,8 @@ typedef struct gsc__cuda_state {
     float least_scale, greatest_scale;
     uint32_t halted_in_window, enabled;
     uint64_t halts, happenings, version;
+    uint64_t
+        fresh_start; /* the number of the last one that was not captured: what ends a halt that nobody was told of */
     uint64_t window_words[GSC_CUDA_WINDOW_WORDS];
 } gsc__cuda_state;
 
@@ -112,6 +114,7 @@ typedef struct gsc__cuda_shot {
     uint64_t version_begun;
     gsc__device_snapshot snapshot; /* without log */
     int64_t epoch;
+    uint64_t fresh_start;
     uint64_t version_done;
     gsc__device_happening log[GSC_DEVICE_LOG];
 } gsc__cuda_shot;
@@ -260,8 +263,7 @@ enum {
     GSC_CUDA_LOAD_RULES = 4,
     GSC_CUDA_END_ITERATION = 8, /* nothing is pending, the window is empty */
     GSC_CUDA_COUNT_UPDATE = 16,
-    GSC_CUDA_CLEAR_RANKS_HALT = 32,
-    GSC_CUDA_CLEAR_HALT = 64
+    GSC_CUDA_CLEAR_HALT = 32
 };
 
 typedef struct gsc__cuda_load_args {
@@ -269,6 +271,7 @@ typedef struct gsc__cuda_load_args {
     gsc__cuda_shot *shot;
     gsc__schedule schedule;
     gsc__schedule_rules rules;
+    uint64_t fresh_start; /* as in the state; 0: it stays */
     uint32_t what, unused;
 } gsc__cuda_load_args;
 

@@ -35,6 +35,8 @@ static bool copy_snapshot(gsc__device *device, uint64_t version, gsc__device_sna
 {
     *out = device->shot->snapshot;
     *epoch = device->shot->epoch;
+    if (device->shot->fresh_start < device->fresh_starts)
+        out->halt = GSC_HALT_NONE;
     copy_log(device, out->happenings);
     atomic_thread_fence(memory_order_acquire);
     return load(&device->shot->version_begun) == version;

@@ -226,6 +226,47 @@ static void an_update_tells_what_has_arrived_without_waiting(void **state)
     rig_stop(&r);
 }
 
+/* A divergence that nobody was told of ends with the state that it belongs to, however far it has come. */
+static void a_new_state_or_scale_begins_without_the_divergence(void **state)
+{
+    (void)state;
+    needs_late_work();
+    for (int arrived = 0; arrived < 3; arrived++)
+        for (int loads = 0; loads < 2; loads++) {
+            rig r;
+            gsc_step_result result;
+            gsc_scaler_options options = device_options();
+            options.max_consecutive_skips = 2;
+            start(&r, &options);
+            const gsc_scaler_state fresh = state_of(r.scaler);
+            iterate(&r, (double)INFINITY);
+            fill_grad(&r.optimizer, 0, (double)INFINITY);
+            assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+            assert_ok(gsc_scaler_update(r.scaler));
+            if (arrived > 0)
+                standin_run_all();
+            if (arrived > 1)
+                assert_exact(gsc_scaler_get_scale(r.scaler), 2);
+            assert_ok(loads ? gsc_scaler_load_state_dict(r.scaler, &fresh) : gsc_scaler_update_to(r.scaler, 8));
+            assert_ok(gsc_scaler_skip(r.scaler, &r.optimizer.base));
+            assert_ok(gsc_scaler_update(r.scaler)); /* looks while the new state has not arrived */
+            fill_grad(&r.optimizer, 0, 8);
+            assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+            assert_exact((double)device_float(r.optimizer.last_scaling.found_inf_dev), 0);
+            assert_ok(gsc_scaler_update(r.scaler));
+            assert_ok(gsc_scaler_result(r.scaler, &r.optimizer.base, &result));
+            assert_int_equal(result.outcome, GSC_STEPPED);
+            /* The next one is told. */
+            for (int i = 0; i < 2; i++) {
+                fill_grad(&r.optimizer, 0, (double)NAN);
+                assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+                assert_ok(gsc_scaler_update(r.scaler));
+            }
+            assert_fails(GSC_ERR_DIVERGED, gsc_scaler_result(r.scaler, &r.optimizer.base, &result), "2 iterations");
+            rig_stop(&r);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +279,7 @@ int main(void)
         cmocka_unit_test(divergence_is_told_when_it_has_arrived),
         cmocka_unit_test(divergence_names_the_gradients_at_a_plain_step),
         cmocka_unit_test(an_update_tells_what_has_arrived_without_waiting),
+        cmocka_unit_test(a_new_state_or_scale_begins_without_the_divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

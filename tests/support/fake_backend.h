@@ -379,15 +379,20 @@ static inline gsc_status fake_update(gsc__device *device, bool counts)
     return GSC_OK;
 }
 
+/* No later snapshot has a halt of before. */
+static inline void fake_start_afresh(gsc__device *device)
+{
+    gsc__skip_window_empty(&device->window);
+    device->now.halt = device->arrived.halt = GSC_HALT_NONE;
+    fake_next_iteration(device);
+}
+
 static inline gsc_status fake_update_to(gsc__device *device, float scale)
 {
     FAKE_CALL("update_to");
     device->schedule.scale = scale;
     device->stats.updates++;
-    gsc__skip_window_empty(&device->window);
-    if (device->now.halt != GSC_HALT_DIVERGED)
-        device->now.halt = GSC_HALT_NONE;
-    fake_next_iteration(device);
+    fake_start_afresh(device);
     fake_show(device);
     return GSC_OK;
 }
@@ -397,8 +402,7 @@ static inline gsc_status fake_load(gsc__device *device, const gsc__schedule *sch
     FAKE_CALL("load");
     device->schedule = *schedule;
     device->rules = *rules;
-    gsc__skip_window_empty(&device->window);
-    fake_next_iteration(device);
+    fake_start_afresh(device);
     return GSC_OK;
 }
 

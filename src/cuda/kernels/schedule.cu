@@ -79,9 +79,10 @@ GSC_CUDA_KERNEL(load)
     }
     if (what & GSC_CUDA_COUNT_UPDATE)
         state->updates++;
-    const bool by_ranks = state->halt == GSC_HALT_REFUSED_ELSEWHERE || state->halt == GSC_HALT_SCALES_DIFFER;
-    if ((what & GSC_CUDA_CLEAR_HALT) || ((what & GSC_CUDA_CLEAR_RANKS_HALT) && by_ranks))
+    if (what & GSC_CUDA_CLEAR_HALT)
         state->halt = GSC_HALT_NONE;
+    if (args.fresh_start > state->fresh_start) /* a graph may replay an old one */
+        state->fresh_start = args.fresh_start;
     gsc__write_snapshot(state, args.shot);
 }
 

@@ -77,6 +77,7 @@ GSC_DEVICE void gsc__write_snapshot(gsc__cuda_state *state, gsc__cuda_shot *shot
     snapshot->repeats = state->repeats;
     snapshot->happenings = state->happenings;
     shot->epoch = state->epoch;
+    shot->fresh_start = state->fresh_start;
     gsc__fence_system();
     *(volatile uint64_t *)&shot->version_done = state->version;
 }
