@@ -23,7 +23,7 @@ gsc_status gsc__device_take_host(gsc_scaler *scaler, const char *api, bool want_
     return gsc__list_finish(host, NULL, &rules, want_norm);
 }
 
-/* Room for two reports: this overflow's, and behind it the one before. */
+/* Room for two reports: this overflow's, and behind it the one before. What is there stays. */
 static gsc_status reserve_entries(gsc__device_use *use, size_t count, const char *api)
 {
     if (count <= use->host_capacity)
@@ -31,11 +31,31 @@ static gsc_status reserve_entries(gsc__device_use *use, size_t count, const char
     gsc_overflow *entries = count <= SIZE_MAX / sizeof *entries / 2 ? malloc(2 * count * sizeof *entries) : NULL;
     if (!entries)
         return gsc_fail(GSC_ERR_MEMORY, "%s: no memory for an overflow report on %zu gradients", api, count);
+    if (use->host_count > 0)
+        memcpy(entries, use->host_entries, use->host_count * sizeof *entries);
     free(use->host_entries);
     use->host_entries = entries;
     use->host_capacity = count;
-    use->host_count = 0;
-    use->host_check = 0;
+    return GSC_OK;
+}
+
+/* After settle. Copies what the last check reported, if it found an overflow, to where the report before stands: of
+ * gradients on devices, too, which may be on the CPU by now. */
+static gsc_status take_report_before(gsc_scaler *scaler, gsc__record *record, const gsc__device_verdict *verdict,
+                                     const char *api)
+{
+    gsc__device_use *use = &record->device;
+    gsc_overflow *before = use->host_entries + use->host_capacity;
+    use->before_count = 0;
+    if (verdict->reported_check != verdict->checks)
+        return GSC_OK;
+    const size_t on_cpu = use->host_check == verdict->checks ? use->host_count : 0, room = use->host_capacity - on_cpu;
+    const size_t on_devices = verdict->report_count < room ? verdict->report_count : room;
+    if (on_cpu > 0)
+        memcpy(before, use->host_entries, on_cpu * sizeof *before);
+    if (on_devices > 0)
+        GSC_TRY(gsc__device_status(scaler->device->backend->report(use->record, before + on_cpu, on_devices), api));
+    use->before_count = on_cpu + on_devices;
     return GSC_OK;
 }
 
@@ -53,9 +73,7 @@ static uint64_t count_repeats(const gsc_overflow *before, size_t count, const gs
 static void note_nonfinite(gsc_scaler *scaler, gsc__device_use *use, uint64_t check)
 {
     const gsc__list *host = &scaler->device->host;
-    gsc_overflow *before = use->host_entries + use->host_capacity;
-    const size_t before_count = use->host_check + 1 == check ? use->host_count : 0;
-    memcpy(before, use->host_entries, before_count * sizeof *before);
+    const gsc_overflow *before = use->host_entries + use->host_capacity;
     use->host_count = 0;
     use->host_check = check;
     for (size_t first = 0; first < host->count; first += GSC_NONFINITE_BATCH) {
@@ -70,7 +88,7 @@ static void note_nonfinite(gsc_scaler *scaler, gsc__device_use *use, uint64_t ch
                                     .inf_count = found[i].inf_count,
                                     .nan_count = found[i].nan_count,
                                     .first_index = found[i].first_index};
-            entry->repeats = count_repeats(before, before_count, entry);
+            entry->repeats = count_repeats(before, use->before_count, entry);
             if (entry->repeats > scaler->pending.repeats)
                 scaler->pending.repeats = entry->repeats;
         }
@@ -82,8 +100,10 @@ gsc_status gsc__device_sweep_host(gsc_scaler *scaler, gsc__record *record, gsc__
     const gsc__list *host = &scaler->device->host;
     if (host->count == 0)
         return GSC_OK;
-    GSC_TRY(reserve_entries(&record->device, host->count, api));
+    GSC_TRY(reserve_entries(&record->device, record->grad_count, api));
     GSC_TRY(gsc__device_settle(scaler, api));
+    const gsc__device_verdict verdict = gsc__device_verdict_of(scaler, record);
+    GSC_TRY(take_report_before(scaler, record, &verdict, api));
     gsc__env_enter(scaler);
     scaler->progress.activity = GSC_UNSCALING;
     const gsc__check_result result = gsc__sweep_unscale(host, gsc__inverse_scale(scaler));
@@ -91,7 +111,7 @@ gsc_status gsc__device_sweep_host(gsc_scaler *scaler, gsc__record *record, gsc__
     scan->host_found_inf = result.found_inf;
     scan->host_max_abs = result.max_abs;
     if (result.found_inf)
-        note_nonfinite(scaler, &record->device, gsc__device_verdict_of(scaler, record).checks + 1);
+        note_nonfinite(scaler, &record->device, verdict.checks + 1);
     (void)gsc__env_leave(scaler, GSC_OK);
     return GSC_OK;
 }

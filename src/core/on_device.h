@@ -75,6 +75,7 @@ typedef struct gsc__device_use {
     double host_norm;
     gsc_overflow *host_entries; /* report of the gradients on the CPU, by index, without names */
     size_t host_count, host_capacity;
+    size_t before_count; /* while they are noted: those of the overflow just before, of all gradients, behind them */
     uint64_t host_check; /* the record's check that found them; 0: none */
 } gsc__device_use;
 

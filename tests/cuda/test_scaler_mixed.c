@@ -90,6 +90,73 @@ static void a_report_is_in_the_order_of_the_gradients(void **state)
     rig_stop(&r);
 }
 
+static void iterate(rig *r)
+{
+    assert_ok(gsc_scaler_step(r->scaler, &r->optimizer.base, NULL, NULL));
+    assert_ok(gsc_scaler_update(r->scaler));
+}
+
+static void a_report_stays_when_gradients_on_the_cpu_join(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_overflow found[3];
+    rig_start(&r, NULL);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "here");
+    add_grad(&r.optimizer, ON_CPU, GSC_FLOAT32, 1, "host");
+    fill_grad(&r.optimizer, 0, 8);
+    fill_grad(&r.optimizer, 1, (double)INFINITY);
+    iterate(&r);
+    add_grad(&r.optimizer, ON_CPU, GSC_FLOAT32, 1, "joined");
+    for (size_t i = 0; i < 3; i++)
+        fill_grad(&r.optimizer, i, 8);
+    iterate(&r);
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, found, 3), 1);
+    assert_true(found[0].index == 1 && found[0].inf_count == 1 && found[0].repeats == 1);
+    assert_string_equal(found[0].name, "host");
+    rig_stop(&r);
+}
+
+/* Joined: another one on the CPU comes beside it. Else it moves there from the device. */
+static void repeats_go_on(bool joined)
+{
+    rig r;
+    gsc_overflow found[3];
+    rig_start(&r, NULL);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "here");
+    add_grad(&r.optimizer, joined ? ON_CPU : 0, GSC_FLOAT32, 1, "weight");
+    fill_grad(&r.optimizer, 0, 8);
+    for (int i = 0; i < 4; i++) {
+        if (i == 2 && joined) {
+            add_grad(&r.optimizer, ON_CPU, GSC_FLOAT32, 1, "joined");
+            fill_grad(&r.optimizer, 2, 8);
+        } else if (i == 2) {
+            standin_run_all();
+            standin_free(r.optimizer.grads[1].tensor.data);
+            r.optimizer.count = 1;
+            add_grad(&r.optimizer, ON_CPU, GSC_FLOAT32, 1, "weight");
+        }
+        fill_grad(&r.optimizer, 1, (double)INFINITY);
+        iterate(&r);
+    }
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, found, 3), 1);
+    assert_int_equal(found[0].repeats, 4);
+    fill_grad(&r.optimizer, 1, 8);
+    iterate(&r);
+    fill_grad(&r.optimizer, 1, (double)INFINITY);
+    iterate(&r);
+    assert_int_equal(gsc_scaler_overflows(r.scaler, &r.optimizer.base, found, 3), 1);
+    assert_int_equal(found[0].repeats, 1);
+    rig_stop(&r);
+}
+
+static void repeats_go_on_wherever_gradients_are(void **state)
+{
+    (void)state;
+    repeats_go_on(true);
+    repeats_go_on(false);
+}
+
 static void norms_are_of_all(void **state)
 {
     (void)state;
@@ -177,6 +244,8 @@ int main(void)
         cmocka_unit_test(all_are_unscaled_and_stepped_together),
         cmocka_unit_test(an_overflow_anywhere_skips),
         cmocka_unit_test(a_report_is_in_the_order_of_the_gradients),
+        cmocka_unit_test(a_report_stays_when_gradients_on_the_cpu_join),
+        cmocka_unit_test(repeats_go_on_wherever_gradients_are),
         cmocka_unit_test(norms_are_of_all),
         cmocka_unit_test(a_step_clips_all),
         cmocka_unit_test(two_devices_wait_for_one_another_not_for_the_host),
