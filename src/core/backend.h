@@ -104,6 +104,13 @@ typedef enum gsc__halt {
     GSC_HALT_DIVERGED
 } gsc__halt;
 
+/* What becomes of a clip coefficient. */
+typedef enum gsc__device_clip_use {
+    GSC_CLIP_MULTIPLIER, /* it is a part of the multiplier of `scaling` */
+    GSC_CLIP_FOR_STEP,   /* the gradients are multiplied by it in place if it is < 1 and no overflow was found */
+    GSC_CLIP_WHATEVER    /* the same, also where an overflow was found */
+} gsc__device_clip_use;
+
 /* An event, as the device has noted it. */
 typedef struct gsc__device_happening {
     gsc_event_kind kind;
@@ -173,11 +180,10 @@ struct gsc_backend {
      * float64[1] for allreduce_max64, or as_float32 float32[1] for allreduce_max. */
     gsc_status (*norm_exponent)(gsc__device_record *record, double p, DLTensor *values);
     gsc_status (*norm_sums)(gsc__device_record *record, double p, bool as_float32, DLTensor *values);
-    /* Enqueues norm and coefficient as numbers.md has them; in_place: and multiplies the gradients by it if it is < 1
-     * and no overflow was found; else it becomes a part of the multiplier of `scaling`. Where shards' sums were reduced
-     * and give NaN though no rank's check found an overflow, a rank refused its gradients since: comm_failed,
-     * GSC_HALT_REFUSED_ELSEWHERE, and the step skips. */
-    gsc_status (*clip)(gsc__device_record *record, double p, double max_norm, bool in_place);
+    /* Enqueues norm and coefficient as numbers.md has them, and what is done with it: gsc__device_clip_use. Where
+     * shards' sums were reduced and give NaN though no rank's check found an overflow, a rank refused its gradients
+     * since: comm_failed, GSC_HALT_REFUSED_ELSEWHERE, and the step skips. */
+    gsc_status (*clip)(gsc__device_record *record, double p, double max_norm, gsc__device_clip_use use);
     /* Enqueues x = x * factor, in each dtype's arithmetic (factor rounded to float32 for all but float64). */
     gsc_status (*multiply)(gsc__device_record *record, double factor);
 

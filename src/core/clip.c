@@ -45,7 +45,7 @@ gsc_status gsc__clip_hand_over(gsc_scaler *scaler, gsc__record *record, double p
 static gsc_status clip_on_device(gsc_scaler *scaler, gsc__record *record, double max_norm, double p, const char *api,
                                  double *norm)
 {
-    const gsc__device_clip_request request = {.api = api, .p = p, .max_norm = max_norm, .in_place = true};
+    const gsc__device_clip_request request = {.api = api, .p = p, .max_norm = max_norm, .use = GSC_CLIP_WHATEVER};
     GSC_TRY(gsc__device_clip(scaler, record, &request));
     if (!norm)
         return GSC_OK;

@@ -16,14 +16,16 @@ static gsc_status clip_with_host(gsc_scaler *scaler, gsc__record *record, const 
     gsc__device_part *part = scaler->device;
     gsc__device_use *use = &record->device;
     /* An infinite max_norm only adds up. */
-    GSC_TRY(gsc__device_status(part->backend->clip(use->record, request->p, (double)INFINITY, true), request->api));
+    GSC_TRY(
+        gsc__device_status(part->backend->clip(use->record, request->p, (double)INFINITY, request->use), request->api));
     GSC_TRY(gsc__device_settle(scaler, request->api));
     const gsc__device_verdict verdict = gsc__device_verdict_of(scaler, record);
     gsc__env_enter(scaler);
     use->host_norm = gsc__device_total_norm(scaler, request->p, verdict.numbers.norm);
     use->has_host_norm = true;
     const double coefficient = gsc__clip_coefficient(request->max_norm, use->host_norm);
-    if (coefficient >= 1.0 || (scaler->options.enabled && (verdict.found_inf || verdict.comm_failed)))
+    const bool overflowed = request->use != GSC_CLIP_WHATEVER && verdict.found_inf;
+    if (coefficient >= 1.0 || (scaler->options.enabled && (overflowed || verdict.comm_failed)))
         return GSC_OK;
     gsc_status status = part->backend->multiply(use->record, coefficient);
     if (status != GSC_OK)
@@ -37,6 +39,7 @@ static gsc_status clip_with_host(gsc_scaler *scaler, gsc__record *record, const 
 gsc_status gsc__device_clip(gsc_scaler *scaler, gsc__record *record, const gsc__device_clip_request *request)
 {
     gsc__device_use *use = &record->device;
+    const bool in_place = request->use != GSC_CLIP_MULTIPLIER;
     bool failed = false;
     if (scaler->device->host.count > 0)
         return clip_with_host(scaler, record, request);
@@ -48,11 +51,10 @@ gsc_status gsc__device_clip(gsc_scaler *scaler, gsc__record *record, const gsc__
         return gsc__ranks_failed(scaler, record, GSC_COMM_COLLECTIVE_FAILED, status);
     if (status != GSC_OK)
         return status;
-    status = scaler->device->backend->clip(use->record, request->p, request->max_norm, request->in_place);
+    status = scaler->device->backend->clip(use->record, request->p, request->max_norm, request->use);
     if (status != GSC_OK)
-        return request->in_place ? clip_failed(scaler, record, status, request->api)
-                                 : gsc__device_status(status, request->api);
-    use->has_coefficient |= !request->in_place;
+        return in_place ? clip_failed(scaler, record, status, request->api) : gsc__device_status(status, request->api);
+    use->has_coefficient |= !in_place;
     return GSC_OK;
 }
 

@@ -59,12 +59,12 @@ static gsc_status step_when_known(gsc__step_attempt *attempt, gsc_status refused
     return finish_made(attempt, record->checked ? GSC_STEPPED : GSC_NO_GRADS);
 }
 
-static gsc_status clip(gsc__step_attempt *attempt, bool in_place)
+static gsc_status clip(gsc__step_attempt *attempt, gsc__device_clip_use use)
 {
     const gsc__device_clip_request request = {.api = attempt->api,
                                               .p = attempt->p,
                                               .max_norm = attempt->clips ? attempt->args->clip_norm : (double)INFINITY,
-                                              .in_place = in_place};
+                                              .use = use};
     return gsc__device_clip(attempt->scaler, attempt->record, &request);
 }
 
@@ -75,7 +75,7 @@ static gsc_status step_scaled(gsc__step_attempt *attempt)
     gsc__device_use *use = &attempt->record->device;
     gsc_grad_scaling scaling = {0};
     if (attempt->clips || use->has_coefficient) /* that of a step that failed */
-        GSC_TRY(clip(attempt, false));
+        GSC_TRY(clip(attempt, GSC_CLIP_MULTIPLIER));
     GSC_TRY(gsc__device_status(scaler->device->backend->scaling(use->record, &scaling), attempt->api));
     GSC_TRY(gsc__step_call(attempt, &scaling));
     use->clipped = attempt->clips;
@@ -94,7 +94,7 @@ static gsc_status step_ready(gsc__step_attempt *attempt)
     if (attempt->record->stage == GSC_STAGE_READY)
         return step_scaled(attempt);
     if (attempt->clips)
-        GSC_TRY(clip(attempt, true));
+        GSC_TRY(clip(attempt, GSC_CLIP_FOR_STEP));
     return step_when_known(attempt, GSC_OK);
 }
 
@@ -119,7 +119,7 @@ static gsc_status step_unscaled(gsc__step_attempt *attempt)
     if (attempt->optimizer->step_scaled && record->device.is_here)
         return step_scaled(attempt);
     if (attempt->clips)
-        GSC_TRY(clip(attempt, true));
+        GSC_TRY(clip(attempt, GSC_CLIP_FOR_STEP));
     return step_when_known(attempt, GSC_OK);
 }
 

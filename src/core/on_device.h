@@ -147,7 +147,7 @@ gsc_status gsc__device_replace(gsc_scaler *scaler, gsc__record *record, const ch
 typedef struct gsc__device_clip_request {
     const char *api;
     double p, max_norm;
-    bool in_place; /* else the coefficient becomes part of a scale-aware step's multiplier */
+    gsc__device_clip_use use;
 } gsc__device_clip_request;
 /* Waits only where some gradients are on the CPU. */
 gsc_status gsc__device_clip(gsc_scaler *scaler, gsc__record *record, const gsc__device_clip_request *request);

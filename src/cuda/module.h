@@ -152,7 +152,7 @@ gsc_status gsc__cuda_replace(gsc__device_record *record, const gsc__device_tenso
                              bool same_tensors);
 gsc_status gsc__cuda_norm_exponent(gsc__device_record *record, double p, DLTensor *values);
 gsc_status gsc__cuda_norm_sums(gsc__device_record *record, double p, bool as_float32, DLTensor *values);
-gsc_status gsc__cuda_clip(gsc__device_record *record, double p, double max_norm, bool in_place);
+gsc_status gsc__cuda_clip(gsc__device_record *record, double p, double max_norm, gsc__device_clip_use use);
 gsc_status gsc__cuda_multiply(gsc__device_record *record, double factor);
 gsc_status gsc__cuda_scaling(gsc__device_record *record, gsc_grad_scaling *out);
 gsc_status gsc__cuda_finish(gsc__device_record *record, gsc_outcome outcome);

@@ -150,7 +150,7 @@ static gsc_status run_multiply(gsc__device_record *record)
     return status;
 }
 
-gsc_status gsc__cuda_clip(gsc__device_record *record, double p, double max_norm, bool in_place)
+gsc_status gsc__cuda_clip(gsc__device_record *record, double p, double max_norm, gsc__device_clip_use use)
 {
     gsc__cuda_pass_kind sums = GSC_CUDA_CHECK, maxima = GSC_CUDA_CHECK;
     const bool reduced = record->norm.reduced_p == p;
@@ -166,10 +166,10 @@ gsc_status gsc__cuda_clip(gsc__device_record *record, double p, double max_norm,
                                       .sums = sums,
                                       .kind = record->norm.reduced_kind,
                                       .reduced = reduced,
-                                      .in_place = in_place};
+                                      .use = use};
     GSC_TRY(gsc__cuda_launch_one(record->device, GSC_CUDA_KERNEL_clip, &args, "find the clip coefficient"));
     record->norm.reduced_p = 0.0;
-    return in_place ? run_multiply(record) : GSC_OK;
+    return use == GSC_CLIP_MULTIPLIER ? GSC_OK : run_multiply(record);
 }
 
 gsc_status gsc__cuda_multiply(gsc__device_record *record, double factor)

@@ -235,11 +235,11 @@ typedef struct gsc__cuda_clip_args {
     gsc__cuda_state *state;
     gsc__cuda_slot *slot;
     double p, max_norm;
-    uint32_t pass;     /* that has the maxima */
-    uint32_t sums;     /* and the one that has the sums */
-    uint32_t kind;     /* gsc__cuda_norm_kind: where the norm's values are, if reduced */
-    uint32_t reduced;  /* over ranks: else they are the passes' */
-    uint32_t in_place; /* the coefficient is for the pass GSC_CUDA_MULTIPLY, else for the multiplier */
+    uint32_t pass;    /* that has the maxima */
+    uint32_t sums;    /* and the one that has the sums */
+    uint32_t kind;    /* gsc__cuda_norm_kind: where the norm's values are, if reduced */
+    uint32_t reduced; /* over ranks: else they are the passes' */
+    uint32_t use;     /* gsc__device_clip_use: in place, the coefficient is for the pass GSC_CUDA_MULTIPLY */
     uint32_t unused;
 } gsc__cuda_clip_args;
 

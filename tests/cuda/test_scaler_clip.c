@@ -152,6 +152,34 @@ static void an_overflow_leaves_a_norm_that_is_not_finite(void **state)
     rig_stop(&r);
 }
 
+/* The caller's word for an overflow says nothing of the gradients: they are clipped as on the CPU, but not by a step.
+ */
+static void gradients_of_a_recorded_overflow_are_clipped(void **state)
+{
+    (void)state;
+    for (int where = 0; where > -3; where--) {
+        rig r;
+        gsc_step_result result;
+        double norm;
+        rig_start(&r, NULL);
+        add_grad(&r.optimizer, where == ON_CPU ? ON_CPU : 0, GSC_FLOAT32, 1, "a");
+        add_grad(&r.optimizer, where == 0 ? 0 : ON_CPU, GSC_FLOAT32, 1, "b");
+        fill_grad(&r.optimizer, 0, 3);
+        fill_grad(&r.optimizer, 1, 4);
+        assert_ok(gsc_scaler_record(r.scaler, &r.optimizer.base, true));
+        assert_ok(gsc_scaler_clip_grad_norm(r.scaler, &r.optimizer.base, 1, 2, &norm));
+        assert_exact(norm, 5);
+        const float coefficient = (float)(1 / (5 + 1e-6));
+        assert_exact(grad_at(&r.optimizer, 0, 0), (double)(3.0f * coefficient));
+        assert_exact(grad_at(&r.optimizer, 1, 0), (double)(4.0f * coefficient));
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, &(gsc_step_args){.clip_norm = 0.5}, &result));
+        assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
+        assert_exact(grad_at(&r.optimizer, 0, 0), (double)(3.0f * coefficient));
+        assert_exact(grad_at(&r.optimizer, 1, 0), (double)(4.0f * coefficient));
+        rig_stop(&r);
+    }
+}
+
 /* The gradients may be others, or have other values, than when they were unscaled. */
 static void a_clip_looks_at_the_gradients_again(void **state)
 {
@@ -184,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_plain_step_clips_in_place),
         cmocka_unit_test(a_scale_aware_step_gets_the_coefficient),
         cmocka_unit_test(an_overflow_leaves_a_norm_that_is_not_finite),
+        cmocka_unit_test(gradients_of_a_recorded_overflow_are_clipped),
         cmocka_unit_test(a_clip_looks_at_the_gradients_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

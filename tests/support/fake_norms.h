@@ -93,7 +93,7 @@ static inline double fake_norm(gsc__device_record *record, double p)
     return p == 1.0 ? sum : p == 2.0 ? sqrt(sum) : ldexp(pow(sum, 1.0 / p), exponent);
 }
 
-static inline gsc_status fake_clip(gsc__device_record *record, double p, double max_norm, bool in_place)
+static inline gsc_status fake_clip(gsc__device_record *record, double p, double max_norm, gsc__device_clip_use use)
 {
     gsc__device *device = record->device;
     FAKE_CALL("clip");
@@ -108,9 +108,9 @@ static inline gsc_status fake_clip(gsc__device_record *record, double p, double 
         fake_halt(device, GSC_HALT_REFUSED_ELSEWHERE);
     }
     record->reduced = false;
-    if (!in_place)
+    if (use == GSC_CLIP_MULTIPLIER)
         record->coefficient = coefficient;
-    else if (coefficient < 1.0 && !record->now.found_inf)
+    else if (coefficient < 1.0 && !(record->now.found_inf && use == GSC_CLIP_FOR_STEP))
         fake_multiply_all(record, coefficient);
     fake_close();
     return GSC_OK;

@@ -67,10 +67,10 @@ GSC_CUDA_KERNEL(clip)
         gsc__set_halt(args.state, GSC_HALT_REFUSED_ELSEWHERE);
         slot->found_inf_dev = 1.0f;
     }
-    if (args.in_place) {
+    if (args.use != GSC_CLIP_MULTIPLIER) {
         gsc__cuda_pass *pass = &slot->passes[GSC_CUDA_MULTIPLY];
         gsc__pass_begin(pass, coefficient, true);
-        pass->idle = coefficient >= 1.0 || slot->found_inf;
+        pass->idle = coefficient >= 1.0 || (slot->found_inf && args.use == GSC_CLIP_FOR_STEP);
     } else {
         slot->multiplier64 = (slot->unscales ? 1.0 : slot->r) * coefficient; /* an earlier clip's is over */
         slot->multiplier = (float)slot->multiplier64;

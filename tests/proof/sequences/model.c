@@ -40,12 +40,11 @@ static double clip_coefficient(double max_norm, double norm)
 
 static double norm_of(const model_optimizer *o) { return o->has_gradient ? fabs((double)o->gradient) : 0.0; }
 
-/* A device leaves gradients alone that the caller has said to have overflowed. */
 static double clip(const model *m, model_optimizer *o, double max_norm)
 {
     double norm = norm_of(o);
     o->is_here = m->on_device && o->has_gradient;
-    if (o->has_gradient && !(m->on_device && m->options->enabled && o->found_inf))
+    if (o->has_gradient)
         o->gradient *= (float)clip_coefficient(max_norm, norm);
     return norm;
 }
