@@ -92,6 +92,7 @@ typedef struct gsc__device_verdict {
     gsc__device_numbers numbers;
     gsc_outcome outcome;          /* of the last `finish`, which may be replayed by a graph; never PENDING */
     gsc__device_numbers finished; /* the numbers then */
+    bool clipped;                 /* that step was asked to clip */
     uint64_t checks;              /* so far; the one with the report below: */
     uint64_t reported_check;      /* the last one that found an overflow, on any rank; 0: none yet */
     size_t report_count;          /* gradients on devices of this rank that were not finite in it */
@@ -192,8 +193,9 @@ struct gsc_backend {
      * gradients, and multipliers below float32's normal numbers, need it), found_inf_dev, the stream. Filled in after
      * decide and clip; lives as long as the record. */
     gsc_status (*scaling)(gsc__device_record *record, gsc_grad_scaling *out);
-    /* Enqueues the counting of a step. PENDING: as found_inf says, SKIPPED_OVERFLOW or STEPPED. */
-    gsc_status (*finish)(gsc__device_record *record, gsc_outcome outcome);
+    /* Enqueues the counting of a step. PENDING: as found_inf says, SKIPPED_OVERFLOW or STEPPED. clipped: it was asked
+     * to clip. */
+    gsc_status (*finish)(gsc__device_record *record, gsc_outcome outcome, bool clipped);
 
     /* Enqueues the end of an iteration (schedule.h), then a new snapshot for peek. counts: false after a refusal or a
      * failed collective on the host's side, when nothing counts. */

@@ -11,7 +11,8 @@ static gsc_status finish_skipped(gsc__step_attempt *attempt)
     if (attempt->clips)
         attempt->result.grad_norm = gsc__step_skipped_norm(record->max_abs);
     if (record->device.record)
-        GSC_TRY(gsc__device_status(backend->finish(record->device.record, GSC_SKIPPED_OVERFLOW), attempt->api));
+        GSC_TRY(gsc__device_status(backend->finish(record->device.record, GSC_SKIPPED_OVERFLOW, attempt->clips),
+                                   attempt->api));
     attempt->result.outcome = GSC_SKIPPED_OVERFLOW;
     gsc__record_set_stage(attempt->scaler, record, GSC_STAGE_STEPPED);
     return GSC_OK;
@@ -22,7 +23,7 @@ static gsc_status finish_made(gsc__step_attempt *attempt, gsc_outcome outcome)
     gsc__record *record = attempt->record;
     attempt->result.outcome = outcome;
     gsc__record_set_stage(attempt->scaler, record, GSC_STAGE_STEPPED);
-    gsc_status status = attempt->scaler->device->backend->finish(record->device.record, outcome);
+    gsc_status status = attempt->scaler->device->backend->finish(record->device.record, outcome, attempt->clips);
     if (status == GSC_OK)
         return GSC_OK;
     return gsc_fail(status, "%s: the step was made, but the device could not count it: %s", attempt->api,
@@ -78,7 +79,6 @@ static gsc_status step_scaled(gsc__step_attempt *attempt)
         GSC_TRY(clip(attempt, GSC_CLIP_MULTIPLIER));
     GSC_TRY(gsc__device_status(scaler->device->backend->scaling(use->record, &scaling), attempt->api));
     GSC_TRY(gsc__step_call(attempt, &scaling));
-    use->clipped = attempt->clips;
     attempt->result.grad_norm = attempt->result.max_abs = attempt->result.scale = (double)NAN;
     return finish_made(attempt, GSC_PENDING);
 }
@@ -138,7 +138,7 @@ void gsc__device_resolve(const gsc_scaler *scaler, const gsc__record *record, gs
     result->outcome = verdict.outcome;
     result->max_abs = verdict.finished.max_abs;
     result->scale = verdict.finished.scale;
-    if (record->device.clipped)
+    if (verdict.clipped)
         result->grad_norm = verdict.outcome == GSC_SKIPPED_OVERFLOW ? gsc__step_skipped_norm(verdict.finished.max_abs)
                                                                     : verdict.finished.norm;
 }

@@ -69,7 +69,6 @@ typedef struct gsc__device_use {
     bool is_sent;             /* if that succeeded */
     bool is_here;             /* all gradients of the last check are on the scaler's own device, and there are some */
     bool is_word;             /* that check was gsc_scaler_record */
-    bool clipped;             /* the last scale-aware step was asked to clip */
     bool has_coefficient;     /* the multiplier has one from a clip that was not in place */
     bool has_host_norm;       /* the norm is below, since some gradients are on the CPU */
     double host_norm;

@@ -155,7 +155,7 @@ gsc_status gsc__cuda_norm_sums(gsc__device_record *record, double p, bool as_flo
 gsc_status gsc__cuda_clip(gsc__device_record *record, double p, double max_norm, gsc__device_clip_use use);
 gsc_status gsc__cuda_multiply(gsc__device_record *record, double factor);
 gsc_status gsc__cuda_scaling(gsc__device_record *record, gsc_grad_scaling *out);
-gsc_status gsc__cuda_finish(gsc__device_record *record, gsc_outcome outcome);
+gsc_status gsc__cuda_finish(gsc__device_record *record, gsc_outcome outcome, bool clipped);
 gsc_status gsc__cuda_update(gsc__device *device, bool counts);
 gsc_status gsc__cuda_update_to(gsc__device *device, float scale);
 gsc_status gsc__cuda_load(gsc__device *device, const gsc__schedule *schedule, const gsc__schedule_rules *rules);

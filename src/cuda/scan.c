@@ -94,8 +94,9 @@ gsc_status gsc__cuda_scaling(gsc__device_record *record, gsc_grad_scaling *out)
     return GSC_OK;
 }
 
-gsc_status gsc__cuda_finish(gsc__device_record *record, gsc_outcome outcome)
+gsc_status gsc__cuda_finish(gsc__device_record *record, gsc_outcome outcome, bool clipped)
 {
-    const gsc__cuda_finish_args args = {.state = record->device->state, .slot = record->slot, .outcome = outcome};
+    const gsc__cuda_finish_args args = {
+        .state = record->device->state, .slot = record->slot, .outcome = outcome, .clipped = clipped};
     return gsc__cuda_launch_one(record->device, GSC_CUDA_KERNEL_finish, &args, "count a step");
 }

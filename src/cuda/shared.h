@@ -82,6 +82,7 @@ typedef struct gsc__cuda_slot {
     uint64_t counted, blocks_done;             /* while `decide` runs */
     int64_t overflow_epoch, comm_failed_epoch; /* the state's epoch at the last one; -1: none */
     uint32_t found_inf, found_inf_here, checked;
+    uint32_t clipped; /* the last step that finished */
     gsc_outcome outcome;
     /* Of gsc_grad_scaling. */
     double multiplier64;
@@ -247,7 +248,7 @@ typedef struct gsc__cuda_finish_args {
     gsc__cuda_state *state;
     gsc__cuda_slot *slot;
     gsc_outcome outcome;
-    uint32_t unused;
+    uint32_t clipped;
 } gsc__cuda_finish_args;
 
 typedef struct gsc__cuda_update_args {

@@ -118,6 +118,7 @@ void gsc__cuda_verdict(const gsc__device_record *record, gsc__device_verdict *ou
                                  .numbers = slot->numbers,
                                  .outcome = slot->outcome,
                                  .finished = slot->finished,
+                                 .clipped = slot->clipped != 0,
                                  .checks = slot->checks,
                                  .reported_check = slot->reported_check,
                                  .report_count = (size_t)slot->report_count};

@@ -225,6 +225,37 @@ static void refused_while_captured(void **state)
     stop(&r);
 }
 
+/* Whatever the calls before and after the capture asked for. */
+static void a_result_is_that_of_the_replayed_step(void **state)
+{
+    (void)state;
+    const gsc_step_args clipping = {.clip_norm = 1};
+    for (int graph_clips = 0; graph_clips < 2; graph_clips++) {
+        rig r;
+        gsc_step_result result;
+        start(&r, 1);
+        set_all(&r, 1);
+        iterate(&r, &clipping);
+        begin(&r);
+        iterate(&r, graph_clips ? &clipping : NULL);
+        end(&r);
+        iterate(&r, graph_clips ? NULL : &clipping);
+        assert_ok(gsc_scaler_result(r.scaler, &r.both.optimizer, &result));
+        assert_int_equal(isnan(result.grad_norm), graph_clips);
+        replay(&r);
+        assert_ok(gsc_scaler_result(r.scaler, &r.both.optimizer, &result));
+        assert_int_equal(result.outcome, GSC_STEPPED);
+        assert_int_equal(isnan(result.grad_norm), !graph_clips);
+        assert_true(!graph_clips || result.grad_norm > 1);
+        set_all(&r, INFINITY);
+        replay(&r);
+        assert_ok(gsc_scaler_result(r.scaler, &r.both.optimizer, &result));
+        assert_int_equal(result.outcome, GSC_SKIPPED_OVERFLOW);
+        assert_true(graph_clips ? isinf(result.grad_norm) : isnan(result.grad_norm));
+        stop(&r);
+    }
+}
+
 /* Neither the capture nor the stream changes. */
 static void a_stream_is_not_changed_while_captured(void **state)
 {
@@ -328,6 +359,7 @@ int main(void)
         cmocka_unit_test_teardown(an_iteration_is_replayed, assert_clean),
         cmocka_unit_test_teardown(lists_of_graphs_and_calls, assert_clean),
         cmocka_unit_test_teardown(refused_while_captured, assert_clean),
+        cmocka_unit_test_teardown(a_result_is_that_of_the_replayed_step, assert_clean),
         cmocka_unit_test_teardown(a_stream_is_not_changed_while_captured, assert_clean),
         cmocka_unit_test_teardown(the_default_stream_beside_a_capture, assert_clean),
         cmocka_unit_test_teardown(two_devices_in_one_graph, assert_clean),

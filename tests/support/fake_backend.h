@@ -296,13 +296,14 @@ static inline gsc_status fake_scaling(gsc__device_record *record, gsc_grad_scali
     return GSC_OK;
 }
 
-static inline gsc_status fake_finish(gsc__device_record *record, gsc_outcome outcome)
+static inline gsc_status fake_finish(gsc__device_record *record, gsc_outcome outcome, bool clipped)
 {
     FAKE_CALL("finish");
     if (outcome == GSC_PENDING)
         outcome = fake_skips(record) ? GSC_SKIPPED_OVERFLOW : GSC_STEPPED;
     record->now.outcome = outcome;
     record->now.finished = record->now.numbers;
+    record->now.clipped = clipped;
     record->device->stats.steps += outcome == GSC_STEPPED;
     record->device->stats.skipped_steps += outcome == GSC_SKIPPED_OVERFLOW;
     return GSC_OK;

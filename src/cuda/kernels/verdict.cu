@@ -180,5 +180,6 @@ GSC_CUDA_KERNEL(finish)
     args.state->steps += outcome == GSC_STEPPED;
     args.state->skipped_steps += outcome == GSC_SKIPPED_OVERFLOW;
     slot->outcome = outcome;
+    slot->clipped = args.clipped;
     slot->finished = slot->numbers;
 }
