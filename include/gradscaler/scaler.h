@@ -47,9 +47,9 @@ typedef struct gsc_scaler gsc_scaler;
  * result, and in clip_grad_norm and unscale_buffers where they wait; of more than 256 events between two of these calls
  * the first are lost, also where the last of them belong to an iteration that the device has not ended.
  *
- * A step with step_scaled has the outcome GSC_PENDING: after an overflow the device skips it (found_inf_dev), and
- * gsc_scaler_result knows. An UNSCALED optimizer gets step_scaled, too, with a multiplier of 1 x the clip coefficient;
- * it is not clipped in place.
+ * A step with step_scaled has the outcome GSC_PENDING (without gradients step is called, with GSC_NO_GRADS at once;
+ * with ranks that waits): after an overflow the device skips it (found_inf_dev), and gsc_scaler_result knows. An
+ * UNSCALED optimizer gets step_scaled, too, with a multiplier of 1 x the clip coefficient; it is not clipped in place.
  *
  * GSC_ERR_DIVERGED and GSC_ERR_COMM may be found on the device. It then skips every step until an update, a plain step
  * or gsc_scaler_result has returned the error, or load_state_dict or update_to has begun anew. GSC_ERR_DEVICE comes
@@ -161,7 +161,8 @@ typedef enum gsc_outcome {
 } gsc_outcome;
 
 typedef struct gsc_step_result {
-    gsc_outcome outcome; /* GSC_PENDING: grad_norm, max_abs and scale are NaN until gsc_scaler_result has them */
+    gsc_outcome outcome; /* GSC_PENDING: grad_norm, max_abs and scale are NaN until gsc_scaler_result has them; the
+                            scale also after GSC_NO_GRADS of an optimizer with step_scaled on a device */
     bool has_value;
     double value;     /* what the optimizer returned; 0 without */
     double grad_norm; /* total norm before clipping where clip_norm was asked (not finite after an overflow, 0 without

@@ -83,6 +83,29 @@ static gsc_status step_scaled(gsc__step_attempt *attempt)
     return finish_made(attempt, GSC_PENDING);
 }
 
+/* Without gradients, and without ranks that may have some, there is no verdict to wait for. */
+static bool needs_no_verdict(const gsc__step_attempt *attempt)
+{
+    return attempt->optimizer->step_scaled && !attempt->record->has_grads && !attempt->scaler->options.comm;
+}
+
+static gsc_status step_without_grads(gsc__step_attempt *attempt)
+{
+    if (attempt->clips)
+        attempt->result.grad_norm = 0.0;
+    attempt->result.scale = (double)NAN; /* the device has it: gsc__device_resolve */
+    GSC_TRY(gsc__step_call(attempt, NULL));
+    return finish_made(attempt, GSC_NO_GRADS);
+}
+
+/* The gradients are not all on the scaler's own device, or the optimizer is not scale-aware. */
+static gsc_status step_plain(gsc__step_attempt *attempt)
+{
+    if (attempt->clips)
+        GSC_TRY(clip(attempt, GSC_CLIP_FOR_STEP));
+    return needs_no_verdict(attempt) ? step_without_grads(attempt) : step_when_known(attempt, GSC_OK);
+}
+
 static gsc_status step_ready(gsc__step_attempt *attempt)
 {
     const bool same_pass = attempt->clips && !gsc__norm_needs_exponent(attempt->p);
@@ -93,9 +116,7 @@ static gsc_status step_ready(gsc__step_attempt *attempt)
     GSC_TRY(gsc__check_gradients(attempt->scaler, attempt->record, &request));
     if (attempt->record->stage == GSC_STAGE_READY)
         return step_scaled(attempt);
-    if (attempt->clips)
-        GSC_TRY(clip(attempt, GSC_CLIP_FOR_STEP));
-    return step_when_known(attempt, GSC_OK);
+    return step_plain(attempt);
 }
 
 /* The gradients may be others than those that were checked. */
@@ -118,9 +139,7 @@ static gsc_status step_unscaled(gsc__step_attempt *attempt)
         GSC_TRY(gsc__clip_hand_over(attempt->scaler, record, attempt->p, attempt->api));
     if (attempt->optimizer->step_scaled && record->device.is_here)
         return step_scaled(attempt);
-    if (attempt->clips)
-        GSC_TRY(clip(attempt, GSC_CLIP_FOR_STEP));
-    return step_when_known(attempt, GSC_OK);
+    return step_plain(attempt);
 }
 
 gsc_status gsc__device_step(gsc__step_attempt *attempt)
@@ -132,7 +151,8 @@ gsc_status gsc__device_step(gsc__step_attempt *attempt)
 
 void gsc__device_resolve(const gsc_scaler *scaler, const gsc__record *record, gsc_step_result *result)
 {
-    if (result->outcome != GSC_PENDING)
+    const bool is_late = result->outcome == GSC_PENDING || isnan(result->scale);
+    if (!is_late)
         return;
     const gsc__device_verdict verdict = gsc__device_verdict_of(scaler, record);
     result->outcome = verdict.outcome;

@@ -256,6 +256,28 @@ static void a_result_is_that_of_the_replayed_step(void **state)
     }
 }
 
+static void a_step_without_gradients_is_captured(void **state)
+{
+    (void)state;
+    rig r;
+    start(&r, 1);
+    set_all(&r, 1);
+    iterate(&r, NULL);
+    begin(&r);
+    r.both.count = 0;
+    iterate(&r, &(gsc_step_args){.clip_norm = 1});
+    r.both.count = 1;
+    end(&r);
+    assert_int_equal(r.both.steps, 1);
+    replay(&r);
+    gsc_scaler_stats stats = stats_of(&r);
+    assert_true(stats.updates == 2 && stats.steps == 1);
+    iterate(&r, NULL);
+    stats = stats_of(&r);
+    assert_true(stats.updates == 3 && stats.steps == 2);
+    stop(&r);
+}
+
 /* Neither the capture nor the stream changes. */
 static void a_stream_is_not_changed_while_captured(void **state)
 {
@@ -360,6 +382,7 @@ int main(void)
         cmocka_unit_test_teardown(lists_of_graphs_and_calls, assert_clean),
         cmocka_unit_test_teardown(refused_while_captured, assert_clean),
         cmocka_unit_test_teardown(a_result_is_that_of_the_replayed_step, assert_clean),
+        cmocka_unit_test_teardown(a_step_without_gradients_is_captured, assert_clean),
         cmocka_unit_test_teardown(a_stream_is_not_changed_while_captured, assert_clean),
         cmocka_unit_test_teardown(the_default_stream_beside_a_capture, assert_clean),
         cmocka_unit_test_teardown(two_devices_in_one_graph, assert_clean),

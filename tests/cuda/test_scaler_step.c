@@ -336,6 +336,46 @@ static void a_list_is_sent_once(void **state)
     rig_stop(&r);
 }
 
+/* Nothing has to be known of the device; the scale then is told later. */
+static void a_step_without_gradients_waits_for_nothing(void **state)
+{
+    (void)state;
+    for (int unscaled = 0; unscaled < 2; unscaled++) {
+        rig r;
+        gsc_step_result result;
+        rig_start(&r, NULL);
+        r.optimizer.base.step_scaled = optimizer_step_scaled;
+        add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "a");
+        for (int i = 0; i < 2; i++) { /* the scale grows to 16 */
+            fill_grad(&r.optimizer, 0, 8);
+            assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+            assert_ok(gsc_scaler_update(r.scaler));
+        }
+        r.optimizer.grads[0].absent = true;
+        for (int clips = 0; clips < 2; clips++) {
+            const gsc_step_args args = {.clip_norm = clips ? 1 : 0};
+            if (unscaled)
+                assert_waits(0, gsc_scaler_unscale(r.scaler, &r.optimizer.base));
+            assert_waits(0, gsc_scaler_step(r.scaler, &r.optimizer.base, &args, &result));
+            assert_int_equal(result.outcome, GSC_NO_GRADS);
+            assert_exact(result.max_abs, 0);
+            assert_true(clips ? result.grad_norm == 0 : isnan(result.grad_norm));
+            assert_true(isnan(result.scale));
+            assert_int_equal(gsc_scaler_get_stage(r.scaler, &r.optimizer.base), GSC_STAGE_STEPPED);
+            assert_waits(0, gsc_scaler_update(r.scaler));
+            assert_ok(gsc_scaler_result(r.scaler, &r.optimizer.base, &result));
+            assert_int_equal(result.outcome, GSC_NO_GRADS);
+            assert_exact(result.scale, 16);
+            assert_exact(result.max_abs, 0);
+            assert_true(clips ? result.grad_norm == 0 : isnan(result.grad_norm));
+        }
+        assert_int_equal(r.optimizer.steps, 2);
+        assert_int_equal(r.optimizer.scaled_steps, 2);
+        assert_int_equal(stats_of(r.scaler).steps, 2);
+        rig_stop(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +392,7 @@ int main(void)
         cmocka_unit_test(buffers_lie_on_the_scalers_device),
         cmocka_unit_test(a_disabled_scaler_passes_through),
         cmocka_unit_test(a_list_is_sent_once),
+        cmocka_unit_test(a_step_without_gradients_waits_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
