@@ -74,7 +74,7 @@ typedef struct gsc_event {
     gsc_event_kind kind;
     double scale;                   /* the scale after the event */
     int64_t update;                 /* updates completed before this one */
-    const gsc_optimizer *optimizer; /* OVERFLOW only, else NULL */
+    const gsc_optimizer *optimizer; /* OVERFLOW only, else NULL; on a device NULL also if it was forgotten by now */
     const gsc_scaler *scaler;
     double scale_before; /* the scale before the event; OVERFLOW: that the gradients carried */
     uint64_t reserved[7];
@@ -126,7 +126,8 @@ GSC_API gsc_scaler_options gsc_scaler_options_default(void);
  * serve, no driver, or a backend of another version; GSC_ERR_MEMORY. */
 GSC_API gsc_status gsc_scaler_create(const gsc_scaler_options *options /* NULL: defaults */, gsc_scaler **out);
 /* NULL is fine. In a callback of this scaler, enabled or not, it leaves a message and the scaler alive: destroy it
- * afterwards. */
+ * afterwards. On a device it waits for the work enqueued; not while the scaler's stream is being captured into a graph:
+ * then the scaler's memory on devices is never freed. */
 GSC_API void gsc_scaler_destroy(gsc_scaler *scaler);
 
 /* out = in * scale, same shape, rounded once to out's dtype, which is in's dtype or float32/float64 wider than it.

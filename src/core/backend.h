@@ -145,7 +145,7 @@ struct gsc_backend {
     gsc_status (*check_device)(DLDevice device, const char *api);
 
     gsc_status (*create)(const gsc__device_options *options, gsc__device **out);
-    void (*destroy)(gsc__device *device); /* waits for the work enqueued */
+    void (*destroy)(gsc__device *device); /* waits for the work enqueued; during a capture it leaves memory allocated */
     /* What is enqueued from now on waits for what was enqueued before on the stream until now. GSC_ERR_STATE: one of
      * the two is being captured, and they differ. */
     gsc_status (*set_stream)(gsc__device *device, DLDevice on, void *stream);

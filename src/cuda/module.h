@@ -28,6 +28,7 @@ struct gsc__device {
     uint64_t fresh_starts; /* enqueued so far: halts of snapshots from before the last one do not count */
     gsc__device_happening log[GSC_DEVICE_LOG];
     int64_t settled_epoch;
+    gsc__device *next_left; /* destroyed during a capture, too */
 };
 
 /* Device memory that grows. What it was before stays allocated, since enqueued work and captured graphs may use it. */

@@ -375,6 +375,29 @@ static void two_devices_in_one_graph(void **state)
     }
 }
 
+/* The capture goes on; what was enqueued before it runs, and so may the graph: their memory is still there. */
+static void destroyed_while_captured(void **state)
+{
+    (void)state;
+    rig r;
+    start(&r, 1);
+    set_all(&r, 1);
+    iterate(&r, NULL);
+    iterate(&r, NULL);
+    const size_t allocated = standin_live_now().device_allocations + standin_live_now().host_allocations;
+    assert_cuda(cuStreamBeginCapture_v2(r.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    iterate(&r, NULL);
+    gsc_scaler_destroy(r.scaler);
+    end(&r);
+    replay(&r);
+    standin_run_all();
+    assert_int_equal(standin_live_now().device_allocations + standin_live_now().host_allocations, allocated);
+    assert_string_equal(standin_last_error(), "");
+    assert_cuda(cuGraphExecDestroy(r.graph));
+    twins_free(&r.both);
+    free_stream(0, r.stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +409,7 @@ int main(void)
         cmocka_unit_test_teardown(a_stream_is_not_changed_while_captured, assert_clean),
         cmocka_unit_test_teardown(the_default_stream_beside_a_capture, assert_clean),
         cmocka_unit_test_teardown(two_devices_in_one_graph, assert_clean),
+        cmocka_unit_test(destroyed_while_captured), /* the last: it leaves memory */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
