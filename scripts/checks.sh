@@ -22,6 +22,7 @@ valgrind       memory errors in the optimised build
 mutations      ten deliberate faults that the tests must notice
 mutations-all  all of tests/system/mutation/mutations.tsv
 cuda           the CUDA module built by nvcc and by clang, warnings are errors; its package, and its kernels' PTX
+cuda-all       kernels on ten million float32 patterns, and 5000 random sequences of calls on the stand-in for the driver
 mpi            the MPI module over OpenMPI: warnings are errors, clang-tidy, its package, its tests with 1 to 4 ranks
 mpi-all        the same over MPICH, too, and both under AddressSanitizer and UBSan
 python-quick   the Python package, without sanitizers
@@ -197,6 +198,13 @@ check_cuda() {
             -R '^(package_(symbols|layers|install|static|cuda_.*)|example_cuda_.*)$')
         tests=OFF
     done
+}
+
+# The tests themselves take a sample.
+check_cuda_all() {
+    check_release
+    GSC_CUDA_PATTERNS=10000000 build/release/tests/cuda/cuda_kernels
+    build/release/tests/cuda/proof_sequences_cuda 5000
 }
 
 check_python_quick() { make test-python ARGS=quick; }
