@@ -13,8 +13,8 @@ lint           clang-format, clang-tidy, cppcheck
 release        the gcc build, warnings are errors
 isas           unit tests and proofs on each instruction set of this processor but the best, which `suite` runs
 neon           the kernels' proof for 64-bit ARM, sample, on an emulated processor
-clang          the clang build, warnings are errors, and its tests
-asan           AddressSanitizer and UBSan, all tests but the longest of the command
+clang          the clang build, warnings are errors, and its tests but the longest
+asan           AddressSanitizer and UBSan, all tests but the longest
 asan-all       AddressSanitizer and UBSan, all tests
 tsan           ThreadSanitizer, unit tests
 tsan-all       ThreadSanitizer, all tests but those of the package
@@ -112,14 +112,17 @@ build_preset() { # PRESET
     cmake --build --preset "$1" -j "$jobs"
 }
 
+# Tests that take long; `suite` runs them, and `asan-all`.
+longest='^(cli_(fashion|keep|kill|metrics|resume|stop|stop_moments)|proof_products_sample)$'
+
 check_clang() {
     build_preset clang
-    ctest --preset clang -j "$jobs" -LE 'package|coverage'
+    ctest --preset clang -j "$jobs" -LE 'package|coverage' -E "$longest"
 }
 
 check_asan() {
     build_preset asan
-    ctest --preset asan -j "$jobs" -LE coverage -E '^cli_(fashion|keep|resume|stop|stop_moments)$'
+    ctest --preset asan -j "$jobs" -LE coverage -E "$longest"
 }
 check_asan_all() {
     build_preset asan
