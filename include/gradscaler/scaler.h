@@ -240,8 +240,8 @@ GSC_API gsc_status gsc_scaler_update_to_tensor(gsc_scaler *scaler,
  * scaler does not know is fine. */
 GSC_API gsc_status gsc_scaler_forget(gsc_scaler *scaler, const gsc_optimizer *optimizer);
 /* The stream of that device on which work is enqueued from now on, after what is enqueued already; NULL: the legacy
- * default stream. It must outlive its use here. The CPU has none: only NULL. GSC_ERR_DEVICE; GSC_ERR_STATE: this
- * stream, or the one until now, is being captured into a graph. */
+ * default stream. It must outlive its use here. The CPU has none: only NULL. GSC_ERR_DEVICE; GSC_ERR_STATE: it is
+ * another stream than until now, and one of the two is being captured into a graph. */
 GSC_API gsc_status gsc_scaler_set_stream(gsc_scaler *scaler, DLDevice device, void *stream);
 
 /* Getters. Given a NULL scaler they leave a message and return NaN, 0, false or READY. An optimizer that the scaler
