@@ -30,8 +30,10 @@ GSC_API const gsc_backend *gsc_cuda_backend(void);
  * were at the capture; step counts and learning rates are in device memory, so each replay counts on and uses the
  * learning rate set last.
  *
- * Every optimizer has one stream at a time: that of the scaler that stepped it last, or that of
- * gsc_cuda_optim_set_stream, at first the legacy default stream. An optimizer belongs to one thread at a time. */
+ * Every optimizer has one stream at a time: that which the scaler that stepped it last has for its device, or that of
+ * gsc_cuda_optim_set_stream, at first the legacy default stream. Work on a new one comes after what the optimizer
+ * enqueued on that before, which may be destroyed by then; but replays of graphs are the caller's to order, with
+ * events. An optimizer belongs to one thread at a time. */
 typedef struct gsc_cuda_param_group {
     DLTensor *const *params;  /* float32 or float64, compact, none in another's memory. The array is copied; the tensors
                                  are borrowed, must outlive the optimizer, and are read again at each step: data may
@@ -66,16 +68,17 @@ GSC_API gsc_status gsc_cuda_optim_create_adamw(const gsc_cuda_param_group *group
 GSC_API void gsc_cuda_optim_free(gsc_cuda_optim *optim);
 
 /* What a scaler takes; lives as long as the optim (gsc_scaler_forget it first). NULL for NULL. Its step calls the
- * closure, if any, once before the step and returns its loss; its step_scaled refuses one, works on scaling->stream and
- * takes multiplier_dev and found_inf_dev where they are given, multiplier where they are not. */
+ * closure, if any, once before the step and returns its loss, and works on args->stream, if any; its step_scaled
+ * refuses a closure, works on scaling->stream and takes multiplier_dev and found_inf_dev where they are given,
+ * multiplier where they are not. */
 GSC_API const gsc_optimizer *gsc_cuda_optim_optimizer(gsc_cuda_optim *optim);
 /* Enqueues one step with the gradients as they are, without a scaler. Nothing changes on errors: GSC_ERR_VALUE: a
  * gradient or parameter no longer has the dtype and shape that it had at creation; GSC_ERR_DEVICE: it is elsewhere, or
  * the driver failed; GSC_ERR_STATE as of set_stream. */
 GSC_API gsc_status gsc_cuda_optim_step(gsc_cuda_optim *optim);
-/* Work goes to this stream of the parameters' device from now on, after what was enqueued on the stream until now,
- * which must still exist. NULL: the legacy default stream. GSC_ERR_STATE: the new stream is capturing a graph, which
- * cannot wait for the old one; set it before the capture begins. */
+/* Work goes to this stream of the parameters' device from now on, as above; the setters and getters below need a stream
+ * that exists. NULL: the legacy default stream. GSC_ERR_STATE: the new stream is capturing a graph, which cannot wait
+ * for the old one; set it before the capture begins. */
 GSC_API gsc_status gsc_cuda_optim_set_stream(gsc_cuda_optim *optim, struct CUstream_st *stream);
 GSC_API size_t gsc_cuda_optim_group_count(const gsc_cuda_optim *optim);
 /* Enqueued on the optimizer's stream: steps and replayed graphs that come after it use it. (During a capture it becomes

@@ -25,7 +25,10 @@ typedef struct gsc_step_args {
     void *extra;           /* passed on unread */
     double clip_norm;      /* > 0: clip the total gradient norm to this as part of the step; 0: no */
     double clip_norm_type; /* p of that norm, > 0 or infinity; 0 means 2 */
-    uint64_t reserved[8];
+    void *stream; /* NULL; in the callback `step` of a scaler on a device, whose gradients are all on one device (the
+                     CPU aside): that device's stream, never NULL (the legacy default stream is cudaStreamLegacy); work
+                     that is launched there comes after the scaler's */
+    uint64_t reserved[7];
 } gsc_step_args;
 
 /* What a scale-aware step gets: the gradients are still scaled, and it multiplies on the fly. */

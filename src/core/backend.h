@@ -150,6 +150,8 @@ struct gsc_backend {
      * the two is being captured, and they differ. */
     gsc_status (*set_stream)(gsc__device *device, DLDevice on, void *stream);
     void *(*stream)(const gsc__device *device); /* of the scaler's own device */
+    /* That of any device, for gsc_step_args.stream: never NULL. */
+    void *(*step_stream)(const gsc__device *device, int32_t device_id);
 
     /* numbers.md: out = in * scale, or a copy where disabled; the tensors of a pair have the same shape, are on one
      * device and equal in kind, or out is float32 or float64 and wider. dims of `in` and `out` are in the same order:

@@ -153,6 +153,11 @@ gsc_status gsc__device_clip(gsc_scaler *scaler, gsc__record *record, const gsc__
 /* After settle: the norm before the last clip. */
 double gsc__device_norm(const gsc_scaler *scaler, const gsc__record *record);
 
+/* device_stream.c. *stream: for the plain step, as gsc_step_args has it. collected: the call has the gradients in its
+ * list if it has sent one. */
+gsc_status gsc__device_step_stream(gsc_scaler *scaler, const gsc__record *record, bool collected, const char *api,
+                                   void **stream);
+
 /* device_report.c */
 /* After settle. The report of the record's last overflow is in record->report then. optimizer: whose names it gets,
  * NULL: none. Waits if it is not here already. */

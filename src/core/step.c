@@ -16,6 +16,11 @@ static gsc_status check_args(const gsc_step_args *args, const char *api)
                         "%s: args.clip_norm_type is %.9g, allowed are 0 (means 2) and more, infinity "
                         "included",
                         api, args->clip_norm_type);
+    if (args->stream)
+        return gsc_fail(GSC_ERR_VALUE,
+                        "%s: args.stream is set, but it is the scaler that sets it for the optimizer; pass NULL, and "
+                        "choose streams with gsc_scaler_set_stream",
+                        api);
     return GSC_OK;
 }
 

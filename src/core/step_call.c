@@ -24,15 +24,24 @@ gsc_status gsc__step_call(gsc__step_attempt *attempt, const gsc_grad_scaling *sc
 {
     gsc_step_result *result = &attempt->result;
     const gsc_optimizer *optimizer = attempt->optimizer;
+    const gsc_step_args *args = attempt->args;
+    gsc_step_args with_stream;
+    if (!scaling && attempt->scaler->device) {
+        with_stream = *args;
+        GSC_TRY(gsc__device_step_stream(attempt->scaler, attempt->record,
+                                        attempt->scaler->options.enabled || attempt->clips, attempt->api,
+                                        &with_stream.stream));
+        args = &with_stream;
+    }
     gsc__callback_begin(attempt->scaler);
     attempt->scaler->closed = attempt->scaler->options.enabled; /* the step of a disabled scaler may call it */
     uint64_t messages = gsc__message_count();
     gsc__record *record = attempt->scaler->options.enabled ? attempt->record : NULL; /* else it may be forgotten */
     if (record)
         record->step_failed = true; /* also where an exception ends the step */
-    gsc_status status =
-        scaling ? optimizer->step_scaled(optimizer->self, attempt->args, scaling, &result->value, &result->has_value)
-                : optimizer->step(optimizer->self, attempt->args, &result->value, &result->has_value);
+    gsc_status status = scaling
+                            ? optimizer->step_scaled(optimizer->self, args, scaling, &result->value, &result->has_value)
+                            : optimizer->step(optimizer->self, args, &result->value, &result->has_value);
     gsc__callback_end(attempt->scaler);
     if (status == GSC_OK) {
         if (record)

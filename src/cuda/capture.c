@@ -11,6 +11,6 @@ gsc_status gsc__cuda_refuse_capture(const gsc__cuda_site *site, const char *what
     return gsc_fail(
         GSC_ERR_STATE,
         "CUDA: the stream is being captured into a graph, so the scaler could not %s; run one whole iteration "
-        "before the capture, and read results after it",
+        "before the capture, with the same calls and the same clipping, and read results after it",
         what);
 }

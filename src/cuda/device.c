@@ -242,6 +242,14 @@ gsc_status gsc__cuda_set_stream(gsc__device *device, DLDevice on, void *stream)
 
 void *gsc__cuda_stream(const gsc__device *device) { return device->sites->stream; }
 
+void *gsc__cuda_step_stream(const gsc__device *device, int32_t device_id)
+{
+    for (const gsc__cuda_site *site = device->sites; site; site = site->next)
+        if (site->context->device_id == device_id && site->stream)
+            return site->stream;
+    return CU_STREAM_LEGACY;
+}
+
 static gsc_status create_copy(gsc__cuda_site *site)
 {
     if (site->scale)

@@ -42,6 +42,8 @@ enum {
     CU_STREAM_CAPTURE_MODE_RELAXED = 2
 };
 
+#define CU_STREAM_LEGACY ((CUstream)1) /* the same as NULL, but where that means the per-thread default stream */
+
 /* X(result, name, parameters): each function under the name that the library exports. */
 #define GSC_CUDA_DRIVER_FUNCTIONS(X)                                                                                   \
     X(CUresult, cuInit, (unsigned flags))                                                                              \
@@ -56,6 +58,7 @@ enum {
     X(CUresult, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                                       \
     X(CUresult, cuCtxPushCurrent_v2, (CUcontext context))                                                              \
     X(CUresult, cuCtxPopCurrent_v2, (CUcontext * context))                                                             \
+    X(CUresult, cuCtxSynchronize, (void))                                                                              \
     X(CUresult, cuModuleLoadData, (CUmodule * module, const void *image))                                              \
     X(CUresult, cuModuleUnload, (CUmodule module))                                                                     \
     X(CUresult, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                       \

@@ -142,6 +142,7 @@ gsc_status gsc__cuda_create(const gsc__device_options *options, gsc__device **ou
 void gsc__cuda_destroy(gsc__device *device);
 gsc_status gsc__cuda_set_stream(gsc__device *device, DLDevice on, void *stream);
 void *gsc__cuda_stream(const gsc__device *device);
+void *gsc__cuda_step_stream(const gsc__device *device, int32_t device_id);
 gsc_status gsc__cuda_scale_view(gsc__device *device, DLDevice on, DLTensor *out);
 gsc_status gsc__cuda_scale(gsc__device *device, const gsc__device_tensor *in, const gsc__device_tensor *out, size_t n);
 gsc_status gsc__cuda_record_create(gsc__device *device, uint64_t number, gsc__device_record **out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim.c: an optimizer's properties: learning rates, names, step counts, states. */
+/* optim.c: an optimizer's stream, and its properties: learning rates, names, step counts, states. */
 #include <math.h>
 #include <string.h>
 
@@ -7,6 +7,78 @@
 #include "base/try.h"
 #include "cuda/optim.h"
 #include "cuda/upload.h"
+
+/* ---- The stream ---- */
+
+/* The stream until now may have been destroyed: only the event tells of it. */
+static gsc_status follow(const gsc_cuda_optim *optim, CUstream stream, const char *api)
+{
+    bool capturing = false;
+    GSC_TRY(gsc__cuda_is_capturing(stream, &capturing));
+    if (capturing)
+        return gsc_fail(GSC_ERR_STATE,
+                        "%s: the stream is capturing a graph, which cannot wait for the stream that the optimizer used "
+                        "until now; call gsc_cuda_optim_set_stream with it before the capture begins",
+                        api);
+    if (!optim->enqueued)
+        return GSC_OK;
+    if (!optim->marked)
+        return gsc__cuda_check(gsc__cuda()->cuCtxSynchronize(), "cuCtxSynchronize", "wait for an optimizer's work");
+    return GSC_CUDA_CALL("wait for another stream", cuStreamWaitEvent, stream, optim->event, 0);
+}
+
+/* Makes it the optimizer's stream. */
+static gsc_status use_stream(gsc_cuda_optim *optim, CUstream stream, const char *api)
+{
+    if (stream == optim->stream)
+        return GSC_OK;
+    if (optim->enqueued || optim->in_graph)
+        GSC_TRY(follow(optim, stream, api));
+    optim->stream = stream;
+    optim->in_graph = false;
+    return GSC_OK;
+}
+
+gsc_status gsc_cuda_optim_set_stream(gsc_cuda_optim *optim, struct CUstream_st *stream)
+{
+    if (!optim)
+        return gsc_fail(GSC_ERR_VALUE, "%s: optim is NULL", __func__);
+    GSC_TRY(gsc__cuda_enter(optim->context));
+    gsc_status status = use_stream(optim, stream, __func__);
+    gsc__cuda_leave();
+    return status;
+}
+
+static gsc_status begin(gsc_cuda_optim *optim, CUstream stream, const char *api)
+{
+    GSC_TRY(use_stream(optim, stream, api));
+    GSC_TRY(gsc__cuda_is_capturing(stream, &optim->capturing));
+    optim->in_graph |= optim->capturing;
+    if (!optim->capturing) {
+        optim->enqueued = true;
+        optim->marked = false;
+    }
+    return GSC_OK;
+}
+
+gsc_status gsc__cuda_optim_begin(gsc_cuda_optim *optim, CUstream stream, const char *api)
+{
+    GSC_TRY(gsc__cuda_enter(optim->context));
+    gsc_status status = begin(optim, stream, api);
+    if (status != GSC_OK)
+        gsc__cuda_leave();
+    return status;
+}
+
+/* The work stays done where its end cannot be marked. */
+void gsc__cuda_optim_end(gsc_cuda_optim *optim)
+{
+    if (!optim->capturing)
+        optim->marked = gsc__cuda()->cuEventRecord(optim->event, optim->stream) == CUDA_SUCCESS;
+    gsc__cuda_leave();
+}
+
+/* ---- Properties ---- */
 
 const gsc_optimizer *gsc_cuda_optim_optimizer(gsc_cuda_optim *optim) { return optim ? &optim->interface : NULL; }
 
@@ -24,11 +96,10 @@ static gsc_status check_group_index(const char *function, const gsc_cuda_optim *
 
 static gsc_status send_lr(gsc_cuda_optim *optim, size_t group, double lr)
 {
-    GSC_TRY(gsc__cuda_enter(optim->context));
-    optim->enqueued = true;
+    GSC_TRY(gsc__cuda_optim_begin(optim, optim->stream, "gsc_cuda_optim_set_lr"));
     gsc_status status = gsc__cuda_upload(optim->context, optim->stream, &optim->table.groups[group].lr, &lr, sizeof lr,
                                          "set a learning rate");
-    gsc__cuda_leave();
+    gsc__cuda_optim_end(optim);
     return status;
 }
 
@@ -107,7 +178,6 @@ gsc_status gsc_cuda_optim_get_step_counts(gsc_cuda_optim *optim, int64_t *counts
 /* All of them, or none: the last launch sets them. */
 static gsc_status send_counts(gsc_cuda_optim *optim, const int64_t *counts)
 {
-    optim->enqueued = true;
     GSC_TRY(gsc__cuda_upload(optim->context, optim->stream, optim->table.new_step_counts, counts,
                              optim->param_count * sizeof *counts, "send step counts"));
     const gsc__cuda_optim_counts_args args = {.table = optim->table};
@@ -119,9 +189,9 @@ gsc_status gsc_cuda_optim_set_step_counts(gsc_cuda_optim *optim, const int64_t *
     GSC_TRY(check_counts(__func__, optim, counts));
     for (size_t i = 0; i < optim->param_count; i++)
         GSC_TRY(gsc__optim_check_step_count(__func__, i, counts[i]));
-    GSC_TRY(gsc__cuda_enter(optim->context));
+    GSC_TRY(gsc__cuda_optim_begin(optim, optim->stream, __func__));
     gsc_status status = send_counts(optim, counts);
-    gsc__cuda_leave();
+    gsc__cuda_optim_end(optim);
     return status;
 }
 

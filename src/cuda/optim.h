@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* optim.h: the struct behind gsc_cuda_optim. optim_create.c creates optimizers, optim_check.c checks what they are
- * created from and step with, optim_step.c steps them, optim.c has their properties. */
+ * created from and step with, optim_step.c steps them, optim.c has their streams and
+ * properties. */
 #ifndef GSC_CUDA_OPTIM_H
 #define GSC_CUDA_OPTIM_H
 
@@ -36,8 +37,12 @@ struct gsc_cuda_optim {
     CUdeviceptr memory; /* the table's arrays and the states, one block */
     gsc__cuda_optim_table table;
     CUstream stream;
-    CUevent event;                /* for a change of the stream */
-    bool enqueued;                /* work that may not have finished */
+    CUevent event;                /* after the last work that is not in a graph: another stream waits for it, since the
+                                     stream may be gone by then */
+    bool enqueued;                /* such work may not have finished */
+    bool marked;                  /* the event was recorded after it */
+    bool capturing;               /* the work between begin and end becomes a part of a graph */
+    bool in_graph;                /* as did some work since the last change of the stream */
     gsc__cuda_optim_place *sent;  /* what the device has, where it is known */
     gsc__cuda_optim_place *found; /* by the step at work */
     bool sent_unknown;            /* an upload has failed */
@@ -67,8 +72,10 @@ static inline gsc_status gsc__cuda_optim_launch(const gsc_cuda_optim *optim, int
                             optim->stream, args, what);
 }
 
-/* Makes it the optimizer's stream. Inside of enter and leave. */
-gsc_status gsc__cuda_optim_use_stream(gsc_cuda_optim *optim, CUstream stream, const char *api);
+/* Work is enqueued between these two, on that stream, which becomes the optimizer's; `end` follows where `begin` has
+ * succeeded, whatever became of the work. `api` begins messages. They enter and leave the context. */
+gsc_status gsc__cuda_optim_begin(gsc_cuda_optim *optim, CUstream stream, const char *api);
+void gsc__cuda_optim_end(gsc_cuda_optim *optim);
 /* The callbacks of `interface`. */
 gsc_status gsc__cuda_optim_step_plain(void *self, const gsc_step_args *args, double *value, bool *has_value);
 gsc_status gsc__cuda_optim_step_scaled(void *self, const gsc_step_args *args, const gsc_grad_scaling *scaling,

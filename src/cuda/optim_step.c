@@ -13,40 +13,6 @@
 
 static const char subject[] = "optimizer step"; /* messages begin with it */
 
-/* ---- The stream ---- */
-
-static gsc_status follow(gsc_cuda_optim *optim, CUstream stream, const char *api)
-{
-    bool captures = false, captured = false;
-    GSC_TRY(gsc__cuda_is_capturing(stream, &captures));
-    if (captures && (gsc__cuda_is_capturing(optim->stream, &captured) != GSC_OK || !captured))
-        return gsc_fail(GSC_ERR_STATE,
-                        "%s: the stream is capturing a graph, which cannot wait for the stream that the optimizer used "
-                        "until now; call gsc_cuda_optim_set_stream with it before the capture begins",
-                        api);
-    GSC_CUDA_TRY("mark a point of the stream", cuEventRecord, optim->event, optim->stream);
-    GSC_CUDA_TRY("wait for another stream", cuStreamWaitEvent, stream, optim->event, 0);
-    return GSC_OK;
-}
-
-gsc_status gsc__cuda_optim_use_stream(gsc_cuda_optim *optim, CUstream stream, const char *api)
-{
-    if (stream != optim->stream && (optim->enqueued || optim->captured)) /* a graph may have been replayed */
-        GSC_TRY(follow(optim, stream, api));
-    optim->stream = stream;
-    return GSC_OK;
-}
-
-gsc_status gsc_cuda_optim_set_stream(gsc_cuda_optim *optim, struct CUstream_st *stream)
-{
-    if (!optim)
-        return gsc_fail(GSC_ERR_VALUE, "%s: optim is NULL", __func__);
-    GSC_TRY(gsc__cuda_enter(optim->context));
-    gsc_status status = gsc__cuda_optim_use_stream(optim, stream, __func__);
-    gsc__cuda_leave();
-    return status;
-}
-
 /* ---- Where parameters and gradients are ---- */
 
 static uint64_t address_of(const DLTensor *tensor) { return (uintptr_t)tensor->data + tensor->byte_offset; }
@@ -77,9 +43,7 @@ static bool same_place(const gsc_cuda_optim *optim, size_t i)
 /* Sends those of optim->found that the device may not have: from the first to the last of them. */
 static gsc_status send_places(gsc_cuda_optim *optim)
 {
-    bool capturing;
-    GSC_TRY(gsc__cuda_is_capturing(optim->stream, &capturing));
-    optim->captured |= capturing;
+    optim->captured |= optim->capturing;
     const bool all = optim->captured || optim->sent_unknown;
     size_t first = 0, end = optim->param_count;
     while (!all && first < end && same_place(optim, first))
@@ -118,8 +82,6 @@ static gsc_status launch(gsc_cuda_optim *optim, const gsc_grad_scaling *scaling)
 
 static gsc_status enqueue(gsc_cuda_optim *optim, const gsc_grad_scaling *scaling)
 {
-    GSC_TRY(gsc__cuda_optim_use_stream(optim, scaling->stream, subject));
-    optim->enqueued = true;
     GSC_TRY(send_places(optim));
     return launch(optim, scaling);
 }
@@ -127,22 +89,29 @@ static gsc_status enqueue(gsc_cuda_optim *optim, const gsc_grad_scaling *scaling
 static gsc_status step(gsc_cuda_optim *optim, const gsc_grad_scaling *scaling)
 {
     GSC_TRY(find_places(optim));
-    GSC_TRY(gsc__cuda_enter(optim->context));
+    GSC_TRY(gsc__cuda_optim_begin(optim, scaling->stream, subject));
     gsc_status status = enqueue(optim, scaling);
-    gsc__cuda_leave();
+    gsc__cuda_optim_end(optim);
     return status;
 }
 
-static gsc_status step_unscaled(gsc_cuda_optim *optim)
+static gsc_status step_unscaled(gsc_cuda_optim *optim, CUstream stream)
 {
-    return step(optim, &(gsc_grad_scaling){.multiplier = 1, .stream = optim->stream});
+    return step(optim, &(gsc_grad_scaling){.multiplier = 1, .stream = stream});
+}
+
+/* The scaler's, which names the legacy default stream by a handle of its own, or the optimizer's. */
+static CUstream stream_of(const gsc_cuda_optim *optim, const gsc_step_args *args)
+{
+    const CUstream stream = args->stream;
+    return !stream ? optim->stream : stream == CU_STREAM_LEGACY ? NULL : stream;
 }
 
 gsc_status gsc__cuda_optim_step_plain(void *self, const gsc_step_args *args, double *value, bool *has_value)
 {
     GSC_TRY(GSC_CHECK_RESERVED(args, subject, "args"));
     const double loss = args->closure ? args->closure(args->closure_ctx) : 0; /* in the caller's environment */
-    GSC_TRY(step_unscaled(self));
+    GSC_TRY(step_unscaled(self, stream_of(self, args)));
     if (args->closure) {
         *value = loss;
         *has_value = true;
@@ -198,5 +167,5 @@ gsc_status gsc_cuda_optim_step(gsc_cuda_optim *optim)
 {
     if (!optim)
         return gsc_fail(GSC_ERR_VALUE, "%s: optim is NULL", __func__);
-    return step_unscaled(optim);
+    return step_unscaled(optim, optim->stream);
 }

@@ -46,8 +46,7 @@ gsc_status gsc__cuda_scan(gsc__device_record *record, const gsc__device_scan *sc
                                .what = scan->unscales ? "unscale the gradients" : "check the gradients"};
     GSC_TRY(gsc__cuda_list_tensors(record, scan->tensors, scan->count, scan->same_tensors));
     GSC_TRY(gsc__cuda_reserve_counts(record, scan->grad_count));
-    if (sums)
-        GSC_TRY(gsc__cuda_reserve_partials(record));
+    GSC_TRY(gsc__cuda_reserve_partials(record)); /* little; a norm may be wanted first in a capture */
     GSC_TRY(clear_counts(record));
     GSC_TRY(begin(record, scan));
     record->is_counted = true;

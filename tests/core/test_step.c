@@ -267,7 +267,10 @@ static void test_wrong_args_are_refused(void **state)
         assert_fails(GSC_ERR_VALUE, gsc_scaler_step(r.scaler, &r.optimizer.base, &args, NULL));
         assert_message("clip_norm_type");
     }
-    for (size_t i = 0; i < 8; i++) {
+    gsc_step_args with_stream = {.stream = &r};
+    assert_fails(GSC_ERR_VALUE, gsc_scaler_step(r.scaler, &r.optimizer.base, &with_stream, NULL));
+    assert_message("args.stream is set, but it is the scaler that sets it");
+    for (size_t i = 0; i < 7; i++) {
         gsc_step_args args = {0};
         args.reserved[i] = 1;
         assert_fails(GSC_ERR_VALUE, gsc_scaler_step(r.scaler, &r.optimizer.base, &args, NULL));

@@ -185,9 +185,14 @@ static void replay_steps(uint64_t seed)
         if (found_inf == 0)
             assert_ok(step_scaled(gsc_optim_optimizer(t->cpu), &(gsc_grad_scaling){.multiplier = 0.25}));
         compare_twins(t, replay);
-        if (replay == 1) { /* a replay that no count has waited for, and a step on another stream */
+        if (replay == 1) { /* a replay that no count has waited for, and a step on another stream, which waits for it */
+            CUevent replayed;
+            assert_cuda(cuEventCreate(&replayed, CU_EVENT_DISABLE_TIMING));
             set_grads(t, 9, 4);
             assert_cuda(cuGraphLaunch(exec, stream));
+            assert_cuda(cuEventRecord(replayed, stream));
+            assert_cuda(cuStreamWaitEvent(NULL, replayed, 0));
+            assert_cuda(cuEventDestroy_v2(replayed));
             assert_ok(gsc_cuda_optim_set_stream(t->gpu, NULL));
             assert_ok(gsc_cuda_optim_step(t->gpu));
             assert_ok(step_scaled(gsc_optim_optimizer(t->cpu), &(gsc_grad_scaling){.multiplier = 0.25}));
@@ -281,6 +286,86 @@ static void streams_follow_one_another(void **state)
     standin_set_early(0);
 }
 
+/* A stream may go once another has taken its place, and whether or not the optimizer was told. */
+static void streams_may_be_destroyed(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        standin_seed(seed);
+        twins *t = twins_create(adamw, specs, SPECS);
+        CUstream last = new_stream();
+        set_grads(t, 0, 1);
+        step_twins(t, 0.5, 0, last);
+        for (size_t step = 0; step < 3; step++) {
+            CUstream next = new_stream();
+            assert_cuda(cuStreamDestroy_v2(last));
+            last = next;
+            if (step == 1) { /* the setter's stream is the optimizer's */
+                assert_ok(gsc_cuda_optim_set_stream(t->gpu, next));
+                assert_ok(gsc_cuda_optim_set_lr(t->gpu, 0, 0.25));
+                assert_ok(gsc_optim_set_lr(t->cpu, 0, 0.25));
+            }
+            step_twins(t, 0.5, 0, next);
+        }
+        assert_cuda(cuStreamDestroy_v2(last));
+        assert_ok(gsc_cuda_optim_set_stream(t->gpu, NULL));
+        compare_twins(t, seed);
+        twins_free(t);
+    }
+}
+
+/* So may the stream that a capture was on, after its graph. */
+static void the_stream_of_a_capture_may_be_destroyed(void **state)
+{
+    (void)state;
+    twins *t = twins_create(adamw, specs, SPECS);
+    CUstream stream = new_stream();
+    scaling_tensors tensors;
+    set_grads(t, 0, 1);
+    step_twins(t, 0.5, 0, stream);
+    const gsc_grad_scaling scaling = scaling_of(t, &tensors, 0.5, 0, stream);
+    CUgraphExec exec = capture_step(t, &scaling, stream);
+    assert_cuda(cuGraphExecDestroy(exec));
+    assert_cuda(cuStreamDestroy_v2(stream));
+    assert_ok(gsc_cuda_optim_set_stream(t->gpu, NULL));
+    step_twins(t, 0.5, 0, NULL);
+    compare_twins(t, 1);
+    twins_free(t);
+}
+
+/* Within a capture there is no event to wait for. */
+static void a_capture_keeps_its_stream(void **state)
+{
+    (void)state;
+    twins *t = twins_create(adamw, specs, SPECS);
+    CUstream first = new_stream(), second = new_stream();
+    CUgraph graph;
+    CUevent fork, join;
+    scaling_tensors tensors;
+    int64_t counts[SPECS];
+    set_grads(t, 0, 1);
+    step_twins(t, 1, 0, first);
+    assert_ok(gsc_cuda_optim_get_step_counts(t->gpu, counts)); /* nothing is left that was enqueued before */
+    const gsc_grad_scaling scaling = scaling_of(t, &tensors, 1, 0, first);
+    assert_cuda(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+    assert_cuda(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+    assert_cuda(cuStreamBeginCapture_v2(first, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    assert_cuda(cuEventRecord(fork, first));
+    assert_cuda(cuStreamWaitEvent(second, fork, 0));
+    assert_ok(step_scaled(gsc_cuda_optim_optimizer(t->gpu), &scaling));
+    assert_fails(GSC_ERR_STATE, gsc_cuda_optim_set_stream(t->gpu, second), "the stream is capturing a graph");
+    assert_cuda(cuEventRecord(join, second));
+    assert_cuda(cuStreamWaitEvent(first, join, 0));
+    assert_cuda(cuStreamEndCapture(first, &graph));
+    assert_cuda(cuGraphDestroy(graph));
+    assert_ok(gsc_cuda_optim_set_stream(t->gpu, second));
+    assert_cuda(cuEventDestroy_v2(fork));
+    assert_cuda(cuEventDestroy_v2(join));
+    twins_free(t);
+    assert_cuda(cuStreamDestroy_v2(first));
+    assert_cuda(cuStreamDestroy_v2(second));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +376,9 @@ int main(void)
         cmocka_unit_test(a_captured_step_is_replayed),
         cmocka_unit_test(a_capture_on_another_stream_is_refused),
         cmocka_unit_test(streams_follow_one_another),
+        cmocka_unit_test(streams_may_be_destroyed),
+        cmocka_unit_test(the_stream_of_a_capture_may_be_destroyed),
+        cmocka_unit_test(a_capture_keeps_its_stream),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A scaler on a device: stages, what waits and what does not, plain and scale-aware steps. */
 #include "scaler_rig.h"
+#include "standin/abi.h"
 
 static void gradients_are_unscaled_without_waiting(void **state)
 {
@@ -376,6 +377,86 @@ static void a_step_without_gradients_waits_for_nothing(void **state)
     }
 }
 
+/* The plain step gets the stream of the one device that has gradients. */
+static void a_plain_step_has_its_stream(void **state)
+{
+    (void)state;
+    for (int enabled = 0; enabled < 2; enabled++) {
+        rig r;
+        gsc_scaler_options options = device_options();
+        const DLDevice other = {kDLCUDA, 1};
+        CUcontext contexts[2];
+        CUstream streams[2];
+        options.enabled = enabled != 0;
+        rig_start(&r, &options);
+        for (int device = 0; device < 2; device++) {
+            assert_int_equal(cuDevicePrimaryCtxRetain(&contexts[device], device), CUDA_SUCCESS);
+            assert_int_equal(cuCtxSetCurrent(contexts[device]), CUDA_SUCCESS);
+            assert_int_equal(cuStreamCreate(&streams[device], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+        }
+        add_grad(&r.optimizer, ON_CPU, GSC_FLOAT32, 1, "host");
+        add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "first");
+        add_grad(&r.optimizer, 1, GSC_FLOAT32, 1, "second");
+        for (size_t i = 0; i < 3; i++)
+            fill_grad(&r.optimizer, i, 1);
+        r.optimizer.grads[2].absent = true;
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+        assert_ptr_equal(r.optimizer.last_args.stream, CU_STREAM_LEGACY);
+        assert_ok(gsc_scaler_update(r.scaler));
+        assert_ok(gsc_scaler_set_stream(r.scaler, DEVICE, streams[0]));
+        assert_ok(gsc_scaler_set_stream(r.scaler, other, streams[1]));
+        for (int p = 0; p < 2; p++) { /* clipped or not */
+            const gsc_step_args args = {.clip_norm = p};
+            void *const expected[4] = {NULL, streams[0], streams[1], NULL};
+            for (int on = 0; on < 4; on++) { /* on none, the first, the second device, both */
+                r.optimizer.grads[1].absent = (on & 1) == 0;
+                r.optimizer.grads[2].absent = (on & 2) == 0;
+                assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, &args, NULL));
+                assert_ptr_equal(r.optimizer.last_args.stream, expected[on]);
+                assert_true(r.optimizer.last_args.clip_norm == p);
+                assert_ok(gsc_scaler_update(r.scaler));
+            }
+        }
+        r.optimizer.grads[1].absent = true;
+        assert_ok(gsc_scaler_record(r.scaler, &r.optimizer.base, false));
+        assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+        assert_ptr_equal(r.optimizer.last_args.stream, streams[1]);
+        rig_stop(&r);
+        for (int device = 0; device < 2; device++) {
+            assert_int_equal(cuStreamDestroy_v2(streams[device]), CUDA_SUCCESS);
+            assert_int_equal(cuDevicePrimaryCtxRelease_v2(device), CUDA_SUCCESS);
+        }
+    }
+}
+
+static DLTensor *no_gradient(void *self, size_t index)
+{
+    (void)self;
+    (void)index;
+    (void)gsc_fail(GSC_ERR_VALUE, "it is elsewhere");
+    return GSC_GRAD_FAILED;
+}
+
+/* A disabled scaler asks where the gradients are; an optimizer need not be able to tell. */
+static void where_gradients_are_may_be_unknown(void **state)
+{
+    (void)state;
+    rig r;
+    gsc_scaler_options options = device_options();
+    options.enabled = false;
+    rig_start(&r, &options);
+    add_grad(&r.optimizer, 0, GSC_FLOAT32, 1, "w");
+    r.optimizer.base.grad = no_gradient;
+    assert_fails(GSC_ERR_OPTIMIZER, gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL),
+                 "gsc_scaler_step: gradient 0 (\"w\"): the optimizer's grad failed: it is elsewhere");
+    assert_int_equal(r.optimizer.steps, 0);
+    r.optimizer.base.grad = NULL;
+    assert_ok(gsc_scaler_step(r.scaler, &r.optimizer.base, NULL, NULL));
+    assert_null(r.optimizer.last_args.stream);
+    assert_int_equal(r.optimizer.steps, 1);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +474,8 @@ int main(void)
         cmocka_unit_test(a_disabled_scaler_passes_through),
         cmocka_unit_test(a_list_is_sent_once),
         cmocka_unit_test(a_step_without_gradients_waits_for_nothing),
+        cmocka_unit_test(a_plain_step_has_its_stream),
+        cmocka_unit_test(where_gradients_are_may_be_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

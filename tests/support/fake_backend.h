@@ -51,6 +51,12 @@ static inline gsc_status fake_set_stream(gsc__device *device, DLDevice on, void 
 
 static inline void *fake_stream(const gsc__device *device) { return device->stream; }
 
+static inline void *fake_step_stream(const gsc__device *device, int32_t device_id)
+{
+    (void)device_id;
+    return device->stream ? device->stream : &fake_module;
+}
+
 static inline gsc_status fake_scale(gsc__device *device, const gsc__device_tensor *in, const gsc__device_tensor *out,
                                     size_t n)
 {
@@ -476,6 +482,7 @@ static const gsc_backend fake_backend = {.version = GSC_BACKEND_VERSION,
                                          .destroy = fake_destroy,
                                          .set_stream = fake_set_stream,
                                          .stream = fake_stream,
+                                         .step_stream = fake_step_stream,
                                          .scale = fake_scale,
                                          .scale_view = fake_scale_view,
                                          .record_create = fake_record_create,

@@ -32,7 +32,6 @@ typedef struct CUgraphExec_st *CUgraphExec;
 #define CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD 908
 #define CUDA_ERROR_UNKNOWN 999
 
-#define CU_STREAM_LEGACY ((CUstream)1)
 #define CU_STREAM_PER_THREAD ((CUstream)2)
 #define CU_STREAM_NON_BLOCKING 1
 #define CU_STREAM_CAPTURE_STATUS_ACTIVE 1
@@ -55,7 +54,6 @@ typedef struct CUgraphExec_st *CUgraphExec;
     X(CUresult, cuCtxSetCurrent, (CUcontext context))                                                                  \
     X(CUresult, cuCtxGetCurrent, (CUcontext * context))                                                                \
     X(CUresult, cuCtxGetDevice, (CUdevice * device))                                                                   \
-    X(CUresult, cuCtxSynchronize, (void))                                                                              \
     X(CUresult, cuFuncGetAttribute, (int *value, int attribute, CUfunction function))                                  \
     X(CUresult, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                                           \
       (int *blocks, CUfunction function, int block_size, size_t shared_bytes))                                         \

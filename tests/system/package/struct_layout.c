@@ -19,6 +19,7 @@ FIELD(gsc_step_args, closure_ctx, 8);
 FIELD(gsc_step_args, extra, 16);
 FIELD(gsc_step_args, clip_norm, 24);
 FIELD(gsc_step_args, clip_norm_type, 32);
+FIELD(gsc_step_args, stream, 40);
 
 SIZE(gsc_grad_scaling, 96);
 FIELD(gsc_grad_scaling, multiplier, 0);
