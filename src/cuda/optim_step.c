@@ -103,7 +103,7 @@ static gsc_status step_unscaled(gsc_cuda_optim *optim, CUstream stream)
 /* The scaler's, which names the legacy default stream by a handle of its own, or the optimizer's. */
 static CUstream stream_of(const gsc_cuda_optim *optim, const gsc_step_args *args)
 {
-    const CUstream stream = args->stream;
+    CUstream stream = args->stream;
     return !stream ? optim->stream : stream == CU_STREAM_LEGACY ? NULL : stream;
 }
 
